@@ -1,0 +1,112 @@
+#include "backends/cuda/device.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "tandem/error.hpp"
+
+namespace tandem::cuda {
+
+namespace {
+
+/// What the kernels' PTX needs.
+constexpr int oldest_major = 7, oldest_minor = 5;
+
+int attribute(const Api& api, CUdevice device, CUdevice_attribute which) {
+    int value = 0;
+    api.check(api.cuDeviceGetAttribute(&value, which, device), "", "cuDeviceGetAttribute");
+    return value;
+}
+
+std::string uuid_text(const Api& api, CUdevice device) {
+    CUuuid uuid{};
+    if (api.cuDeviceGetUuid == nullptr || api.cuDeviceGetUuid(&uuid, device) != CUDA_SUCCESS) return {};
+    std::string text;
+    for (const char byte : uuid.bytes)
+        text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    return text;
+}
+
+DeviceInfo describe(const Api& api, CUdevice device, int version, int major, int minor) {
+    char name[256] = {};
+    std::size_t memory_bytes = 0;
+    api.check(api.cuDeviceGetName(name, sizeof name, device), "", "cuDeviceGetName");
+    api.check(api.cuDeviceTotalMem(&memory_bytes, device), "", "cuDeviceTotalMem");
+    DeviceInfo info;
+    info.backend = "cuda";
+    info.type = DeviceType::gpu;
+    info.name = name;
+    info.platform = "NVIDIA CUDA";
+    info.driver = fmt::format("CUDA {}.{}, compute capability {}.{}", version / 1000, version % 1000 / 10, major, minor);
+    info.uuid = uuid_text(api, device);
+    info.memory_bytes = memory_bytes;
+    info.max_window_bytes = memory_bytes;
+    info.compute_units = static_cast<unsigned>(attribute(api, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+    info.shares_host_memory = attribute(api, device, CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0;
+    return info;
+}
+
+}  // namespace
+
+Device::Device(const Api& api, CUdevice device, const DeviceInfo& info) : info_(info), context_(api, device, info.spec) {}
+
+std::shared_ptr<driver::Memory> Device::allocate(std::size_t size_bytes, MemoryKind kind) {
+    switch (kind) {
+        case MemoryKind::device:
+            return std::make_shared<Memory>(shared(), size_bytes);
+    }
+    throw Error(ErrorCode::unsupported, fmt::format("{}: no such kind of memory", info_.spec));
+}
+
+std::shared_ptr<driver::Queue> Device::make_queue() {
+    return std::make_shared<Queue>(shared());
+}
+
+std::vector<DeviceInfo> Backend::devices() {
+    const Api& api = Api::get();
+    int version = 0, count = 0;
+    api.check(api.cuDriverGetVersion(&version), "", "cuDriverGetVersion");
+    api.check(api.cuDeviceGetCount(&count), "", "cuDeviceGetCount");
+    std::vector<DeviceInfo> infos;
+    std::vector<CUdevice> listed;
+    for (int i = 0; i < count; ++i) {
+        CUdevice device = 0;
+        api.check(api.cuDeviceGet(&device, i), "", "cuDeviceGet");
+        const int major = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+        const int minor = attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+        if (std::pair(major, minor) < std::pair(oldest_major, oldest_minor)) continue;
+        infos.push_back(describe(api, device, version, major, minor));
+        listed.push_back(device);
+    }
+    if (infos.empty()) {
+        throw Error(ErrorCode::unavailable, count == 0 ? "0 devices"
+                                                       : fmt::format("0 devices of compute capability {}.{} or newer, {} older",
+                                                                     oldest_major, oldest_minor, count));
+    }
+    const std::scoped_lock lock(mutex_);
+    listed_ = std::move(listed);
+    return infos;
+}
+
+std::shared_ptr<driver::Device> Backend::open(const DeviceInfo& info) {
+    CUdevice device;
+    {
+        const std::scoped_lock lock(mutex_);
+        device = listed_.at(static_cast<std::size_t>(info.index));
+    }
+    return std::make_shared<Device>(Api::get(), device, info);
+}
+
+}  // namespace tandem::cuda
+
+namespace tandem::driver {
+
+Backend& cuda_backend() {
+    // Never destroyed, as the driver's function table is not.
+    static auto* const backend = new cuda::Backend;
+    return *backend;
+}
+
+}  // namespace tandem::driver

@@ -1,0 +1,52 @@
+#pragma once
+// CUDA devices.
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/cuda/api.hpp"
+#include "backends/cuda/kernel.hpp"
+#include "backends/cuda/memory.hpp"
+#include "backends/cuda/queue.hpp"
+#include "core/driver.hpp"
+
+namespace tandem::cuda {
+
+/// An open device: its primary context and what is shared by all that is made on it.
+class Device final : public driver::Device {
+public:
+    Device(const Api& api, CUdevice device, const DeviceInfo& info);
+
+    [[nodiscard]] const DeviceInfo& info() const noexcept override { return info_; }
+    std::shared_ptr<driver::Memory> allocate(std::size_t size_bytes, MemoryKind kind) override;
+    std::shared_ptr<driver::Queue> make_queue() override;
+
+    [[nodiscard]] const Context& context() const noexcept { return context_; }
+    [[nodiscard]] MemoryPool& memory_pool() noexcept { return memory_pool_; }
+    [[nodiscard]] EventPool& events() noexcept { return events_; }
+    [[nodiscard]] Kernels& kernels() noexcept { return kernels_; }
+
+private:
+    std::shared_ptr<Device> shared() { return std::static_pointer_cast<Device>(shared_from_this()); }
+
+    DeviceInfo info_;
+    Context context_;  // before what lives in it
+    MemoryPool memory_pool_{context_};
+    EventPool events_{context_};
+    Kernels kernels_{context_};
+};
+
+/// Native calls: cuInit, cuDriverGetVersion, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute,
+/// cuDeviceGetUuid, cuDeviceTotalMem.
+class Backend final : public driver::Backend {
+public:
+    std::vector<DeviceInfo> devices() override;
+    std::shared_ptr<driver::Device> open(const DeviceInfo& info) override;
+
+private:
+    std::mutex mutex_;
+    std::vector<CUdevice> listed_;  ///< by DeviceInfo::index
+};
+
+}  // namespace tandem::cuda

@@ -1,0 +1,117 @@
+#include "backends/cuda/queue.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "backends/cuda/device.hpp"
+
+namespace tandem::cuda {
+
+EventPool::~EventPool() {
+    const Current current(context_, std::nothrow);
+    if (!current.is_ready()) return;
+    for (const CUevent event : events_)
+        context_.api().cuEventDestroy(event);
+}
+
+CUevent EventPool::take() {
+    {
+        const std::scoped_lock lock(mutex_);
+        if (!events_.empty()) {
+            const CUevent event = events_.back();
+            events_.pop_back();
+            return event;
+        }
+    }
+    CUevent event = nullptr;
+    context_.check(context_.api().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    return event;
+}
+
+void EventPool::put(CUevent event) noexcept {
+    try {
+        const std::scoped_lock lock(mutex_);
+        events_.push_back(event);
+    } catch (...) {  // no memory for the list
+        const Current current(context_, std::nothrow);
+        if (current.is_ready()) context_.api().cuEventDestroy(event);
+    }
+}
+
+Event::Event(std::shared_ptr<Device> device, CUstream stream) : device_(std::move(device)), native_(device_->events().take()) {
+    const CUresult result = device_->context().api().cuEventRecord(native_, stream);
+    if (result != CUDA_SUCCESS) [[unlikely]] {
+        device_->events().put(native_);
+        device_->context().fail(result, "cuEventRecord");
+    }
+}
+
+Event::~Event() {
+    device_->events().put(native_);
+}
+
+bool Event::is_done() const {
+    const Current current(device_->context());
+    return device_->context().api().cuEventQuery(native_) != CUDA_ERROR_NOT_READY;
+}
+
+void Event::wait() const {
+    const Current current(device_->context());
+    device_->context().check(device_->context().api().cuEventSynchronize(native_), "cuEventSynchronize");
+}
+
+Queue::Queue(std::shared_ptr<Device> device) : device_(std::move(device)), context_(device_->context()) {
+    const Current current(context_);
+    context_.check(context_.api().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+}
+
+Queue::~Queue() {
+    const Current current(context_, std::nothrow);
+    if (current.is_ready()) context_.api().cuStreamDestroy(stream_);
+}
+
+void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const void* source, std::size_t size_bytes) {
+    const Current current(context_);
+    const CUresult result = context_.api().cuMemcpyHtoDAsync(destination.address() + offset_bytes, source, size_bytes, stream_);
+    if (result != CUDA_SUCCESS) [[unlikely]]
+        context_.fail(result, fmt::format("cuMemcpyHtoDAsync of {} bytes", size_bytes));
+}
+
+void Queue::read(const driver::Memory& source, std::size_t offset_bytes, void* destination, std::size_t size_bytes) {
+    const Current current(context_);
+    const CUresult result = context_.api().cuMemcpyDtoHAsync(destination, source.address() + offset_bytes, size_bytes, stream_);
+    if (result != CUDA_SUCCESS) [[unlikely]]
+        context_.fail(result, fmt::format("cuMemcpyDtoHAsync of {} bytes", size_bytes));
+}
+
+void Queue::copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
+                 std::size_t source_offset_bytes, std::size_t size_bytes) {
+    const Current current(context_);
+    const CUresult result = context_.api().cuMemcpyDtoDAsync(destination.address() + destination_offset_bytes,
+                                                             source.address() + source_offset_bytes, size_bytes, stream_);
+    if (result != CUDA_SUCCESS) [[unlikely]]
+        context_.fail(result, fmt::format("cuMemcpyDtoDAsync of {} bytes", size_bytes));
+}
+
+void Queue::run(const driver::Elementwise& call) {
+    const Current current(context_);
+    device_->kernels().launch(stream_, call);
+}
+
+std::unique_ptr<driver::Event> Queue::record() {
+    const Current current(context_);
+    return std::make_unique<Event>(device_, stream_);
+}
+
+void Queue::wait_for(const driver::Event& event) {
+    const Current current(context_);
+    context_.check(context_.api().cuStreamWaitEvent(stream_, static_cast<const Event&>(event).native(), 0), "cuStreamWaitEvent");
+}
+
+void Queue::synchronize() {
+    const Current current(context_);
+    context_.check(context_.api().cuStreamSynchronize(stream_), "cuStreamSynchronize");
+}
+
+}  // namespace tandem::cuda

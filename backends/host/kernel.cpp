@@ -1,0 +1,166 @@
+#include "backends/host/kernel.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/host/api.hpp"
+#include "backends/host/memory.hpp"
+#include "kernels/host_kernels.hpp"
+
+namespace tandem {
+
+// Defined by kernels/*.cpp, once for each instruction set that the build has.
+#define TANDEM_X(name, inputs)                                \
+    extern const HostKernels host_kernels_##name##_baseline;  \
+    extern const HostKernels host_kernels_##name##_x86_64_v3; \
+    extern const HostKernels host_kernels_##name##_x86_64_v4;
+TANDEM_FOR_EACH_OP(TANDEM_X)
+#undef TANDEM_X
+
+}  // namespace tandem
+
+namespace tandem::host {
+namespace {
+
+using driver::Elementwise;
+
+// Below this much memory traffic, waking other threads costs more than they save.
+constexpr std::int64_t parallel_bytes = std::int64_t{256} << 10U;
+// Outputs larger than this don't stay in the caches until somebody reads them, so they are written past the caches.
+constexpr std::int64_t streaming_bytes = std::int64_t{16} << 20U;
+
+#define TANDEM_TABLE(level) \
+    { TANDEM_FOR_EACH_OP(TANDEM_X) }
+const HostKernels* const* best_tables() noexcept {
+#if defined(__x86_64__)
+#define TANDEM_X(name, inputs) &host_kernels_##name##_x86_64_v4,
+    static constexpr const HostKernels* v4[] = TANDEM_TABLE(v4);
+#undef TANDEM_X
+#define TANDEM_X(name, inputs) &host_kernels_##name##_x86_64_v3,
+    static constexpr const HostKernels* v3[] = TANDEM_TABLE(v3);
+#undef TANDEM_X
+    __builtin_cpu_init();
+    const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                        __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+    const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl");
+    if (has_v4) return v4;
+    if (has_v3) return v3;
+#endif
+#define TANDEM_X(name, inputs) &host_kernels_##name##_baseline,
+    static constexpr const HostKernels* baseline[] = TANDEM_TABLE(baseline);
+#undef TANDEM_X
+    return baseline;
+}
+#undef TANDEM_TABLE
+
+const HostKernel& kernel(Op op, DType dtype) noexcept {
+    static const HostKernels* const* const tables = best_tables();
+    return tables[static_cast<std::size_t>(op)]->by_dtype[static_cast<std::size_t>(dtype)];
+}
+
+std::byte* address(const driver::Operand& operand) noexcept {
+    return static_cast<Memory*>(operand.memory)->data() + operand.offset_bytes;
+}
+
+// How many parts to cut `units` of work into that touch `bytes` of memory together: one for each thread, or one where that is too
+// little.
+std::int64_t parts_for(std::int64_t bytes, std::int64_t units) {
+    if (bytes < parallel_bytes) return 1;
+    return std::min<std::int64_t>(ThreadPool::instance().threads(), units);
+}
+
+void run_contiguous(const Elementwise& call, const HostKernel& kernel) {
+    const auto item_bytes = static_cast<std::int64_t>(size_bytes(call.dtype));
+    const std::int64_t count = call.shape[0];
+    std::byte* out = address(call.operands[0]);
+    const std::byte* in[max_operands - 1] = {};
+    bool in_place = false;
+    for (int i = 1; i < call.operand_count; ++i) {
+        in[i - 1] = address(call.operands[static_cast<std::size_t>(i)]);
+        in_place = in_place || in[i - 1] == out;
+    }
+    const bool streaming = !in_place && count * item_bytes >= streaming_bytes;
+    const std::int64_t parts = parts_for(count * item_bytes * call.operand_count, count);
+    // Whole cache lines for each part, so that no two threads write to one.
+    const std::int64_t line = 64 / std::min<std::int64_t>(item_bytes, 64);
+    const std::int64_t part_count = (count / parts + line) / line * line;
+    ThreadPool::instance().parallel(parts, [&](std::int64_t part) {
+        const std::int64_t first = std::min(part * part_count, count);
+        const std::int64_t end = part + 1 == parts ? count : std::min(first + part_count, count);
+        if (first == end) return;
+        const std::byte* from[max_operands - 1] = {};
+        for (int i = 0; i + 1 < call.operand_count; ++i)
+            from[i] = in[i] + first * item_bytes;
+        kernel.contiguous(out + first * item_bytes, from, end - first, streaming);
+    });
+}
+
+void run_strided(const Elementwise& call, const HostKernel& kernel) {
+    const auto inner = static_cast<std::size_t>(call.dimensions - 1);
+    const auto item_bytes = static_cast<std::int64_t>(size_bytes(call.dtype));
+    std::int64_t rows = 1;
+    for (std::size_t d = 0; d < inner; ++d)
+        rows *= call.shape[d];
+    std::int64_t strides_bytes[max_operands] = {};
+    bool dense_rows = true;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
+        strides_bytes[i] = call.operands[i].strides_bytes[inner];
+        dense_rows = dense_rows && strides_bytes[i] == item_bytes;
+    }
+    // Rows are shared out; a single row is cut instead.
+    const std::int64_t units = rows > 1 ? rows : call.shape[inner];
+    const std::int64_t parts = parts_for(rows * call.shape[inner] * item_bytes * call.operand_count, units);
+    ThreadPool::instance().parallel(parts, [&](std::int64_t part) {
+        const std::int64_t begin = units * part / parts;
+        const std::int64_t end = units * (part + 1) / parts;
+        const std::int64_t first_row = rows > 1 ? begin : 0;
+        const std::int64_t end_row = rows > 1 ? end : 1;
+        const std::int64_t first = rows > 1 ? 0 : begin;
+        const std::int64_t count = rows > 1 ? call.shape[inner] : end - begin;
+        for (std::int64_t row = first_row; row < end_row; ++row) {
+            std::int64_t offsets[max_operands] = {};
+            std::int64_t rest = row;
+            for (std::size_t d = inner; d-- > 0;) {
+                const std::int64_t index = rest % call.shape[d];
+                rest /= call.shape[d];
+                for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i)
+                    offsets[i] += index * call.operands[i].strides_bytes[d];
+            }
+            const std::byte* from[max_operands - 1] = {};
+            for (std::size_t i = 1; i < static_cast<std::size_t>(call.operand_count); ++i) {
+                from[i - 1] = address(call.operands[i]) + offsets[i] + first * strides_bytes[i];
+            }
+            std::byte* out = address(call.operands[0]) + offsets[0] + first * strides_bytes[0];
+            if (dense_rows) {
+                kernel.contiguous(out, from, count, false);
+            } else {
+                kernel.strided(out, from, strides_bytes, count);
+            }
+        }
+    });
+}
+
+}  // namespace
+
+void run(const Elementwise& call) {
+    const HostKernel& chosen = kernel(call.op, call.dtype);
+    if (call.contiguous) {
+        run_contiguous(call, chosen);
+    } else {
+        run_strided(call, chosen);
+    }
+}
+
+void copy(std::byte* destination, const std::byte* source, std::size_t size_bytes) {
+    const auto total = static_cast<std::int64_t>(size_bytes);
+    const std::int64_t parts = parts_for(2 * total, total);
+    ThreadPool::instance().parallel(parts, [&](std::int64_t part) {
+        const std::int64_t begin = total * part / parts / 64 * 64;
+        const std::int64_t end = part + 1 == parts ? total : total * (part + 1) / parts / 64 * 64;
+        if (begin < end) std::memcpy(destination + begin, source + begin, static_cast<std::size_t>(end - begin));
+    });
+}
+
+}  // namespace tandem::host

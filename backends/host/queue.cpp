@@ -1,0 +1,118 @@
+#include "backends/host/queue.hpp"
+
+#include "backends/host/kernel.hpp"
+#include "backends/host/memory.hpp"
+
+namespace tandem::host {
+namespace {
+
+// Work up to this size takes about as long as waking a thread.
+constexpr std::size_t immediate_bytes = std::size_t{64} << 10U;
+
+void wait_until(Progress& progress, std::uint64_t position) {
+    std::unique_lock lock(progress.mutex);
+    progress.changed.wait(lock, [&] { return progress.completed >= position; });
+}
+
+std::byte* bytes(const driver::Memory& memory) noexcept {
+    return static_cast<const Memory&>(memory).data();
+}
+
+}  // namespace
+
+bool Event::is_done() const {
+    const std::lock_guard lock(progress_->mutex);
+    return progress_->completed >= position_;
+}
+
+void Event::wait() const {
+    wait_until(*progress_, position_);
+}
+
+Queue::Queue(std::shared_ptr<driver::Device> device) : device_(std::move(device)), progress_(std::make_shared<Progress>()) {}
+
+Queue::~Queue() {
+    {
+        const std::lock_guard lock(progress_->mutex);
+        ending_ = true;
+    }
+    pending_.notify_one();
+    if (worker_.joinable()) worker_.join();
+}
+
+template <class Action>
+void Queue::submit(std::size_t work_bytes, Action&& action) {
+    {
+        const std::lock_guard lock(progress_->mutex);
+        if (work_bytes > immediate_bytes || progress_->completed != progress_->submitted) {
+            if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
+            actions_.emplace_back(std::forward<Action>(action));
+            ++progress_->submitted;
+            pending_.notify_one();
+            return;
+        }
+    }
+    action();  // nothing is pending, and only this thread submits: the order is kept
+}
+
+void Queue::work() {
+    std::unique_lock lock(progress_->mutex);
+    for (;;) {
+        pending_.wait(lock, [&] { return ending_ || !actions_.empty(); });
+        if (actions_.empty()) return;
+        const std::function<void()> next = std::move(actions_.front());
+        actions_.pop_front();
+        lock.unlock();
+        next();
+        lock.lock();
+        ++progress_->completed;
+        progress_->changed.notify_all();
+    }
+}
+
+void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const void* source, std::size_t size_bytes) {
+    submit(size_bytes, [to = bytes(destination) + offset_bytes, from = static_cast<const std::byte*>(source), size_bytes] {
+        host::copy(to, from, size_bytes);
+    });
+}
+
+void Queue::read(const driver::Memory& source, std::size_t offset_bytes, void* destination, std::size_t size_bytes) {
+    submit(size_bytes, [to = static_cast<std::byte*>(destination), from = bytes(source) + offset_bytes, size_bytes] {
+        host::copy(to, from, size_bytes);
+    });
+}
+
+void Queue::copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
+                 std::size_t source_offset_bytes, std::size_t size_bytes) {
+    submit(size_bytes, [to = bytes(destination) + destination_offset_bytes, from = bytes(source) + source_offset_bytes,
+                        size_bytes] { host::copy(to, from, size_bytes); });
+}
+
+void Queue::run(const driver::Elementwise& call) {
+    std::size_t count = 1;
+    for (int d = 0; d < call.dimensions; ++d)
+        count *= static_cast<std::size_t>(call.shape[static_cast<std::size_t>(d)]);
+    submit(count * size_bytes(call.dtype), [call] { host::run(call); });
+}
+
+std::unique_ptr<driver::Event> Queue::record() {
+    const std::lock_guard lock(progress_->mutex);
+    return std::make_unique<Event>(progress_, progress_->submitted);
+}
+
+void Queue::wait_for(const driver::Event& event) {
+    const auto& other = static_cast<const Event&>(event);
+    if (other.is_done()) return;
+    submit(immediate_bytes + 1, [progress = other.progress_, position = other.position_] { wait_until(*progress, position); });
+}
+
+void Queue::synchronize() {
+    std::uint64_t last = 0;
+    {
+        const std::lock_guard lock(progress_->mutex);
+        last = progress_->submitted;
+    }
+    wait_until(*progress_, last);
+}
+
+}  // namespace tandem::host

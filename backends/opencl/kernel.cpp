@@ -1,0 +1,298 @@
+#include "backends/opencl/kernel.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "backends/opencl/memory.hpp"
+#include "core/environment.hpp"
+#include "kernels/embedded.hpp"
+#include "tandem/error.hpp"
+
+namespace tandem::opencl {
+namespace {
+
+// GPUs: one pack an item, so that neighbours' accesses coalesce and the scheduler hides the latency.
+constexpr Tuning gpu_tuning{.is_unaligned = false,
+                            .pack_bytes = tandem::pack_bytes,
+                            .group_items = 256,
+                            .packs_per_item = 1,
+                            .min_item_bytes = 0,
+                            .max_item_bytes = 0,
+                            .elements_per_item = 1,
+                            .streaming_bytes = 0,
+                            .compute_units = 0};
+// CPUs: a group is what a thread fetches from the driver's list, so it is one item that walks a stretch of memory, a cache line
+// at a time: narrower accesses fill the core's reorder buffer before enough lines are under way.
+constexpr Tuning cpu_tuning{.is_unaligned = true,
+                            .pack_bytes = 64,
+                            .group_items = 1,
+                            .packs_per_item = 0,
+                            .min_item_bytes = std::size_t{32} << 10U,
+                            .max_item_bytes = std::size_t{256} << 10U,
+                            .elements_per_item = 4096,
+                            .streaming_bytes = std::uint64_t{8} << 20U,
+                            .compute_units = 0};
+constexpr unsigned items_per_unit =
+    4;  // where the call is small enough to choose: what one unit loses to others' work, another makes up
+constexpr std::size_t max_lanes = 16;
+
+// The structs of kernels/elementwise.cl, which says what they mean.
+struct PacksArguments {
+    std::uint64_t offsets[max_operands];
+    std::uint64_t packs;
+    std::uint32_t head;
+    std::uint32_t edges;
+    std::uint32_t streaming;
+    std::uint32_t packs_per_item;
+};
+struct StridedArguments {
+    std::uint64_t offsets[max_operands];
+    std::uint64_t count;
+    std::int64_t first_dimension;
+    std::int64_t shape[max_kernel_dimensions];
+    std::int64_t strides[max_operands][max_kernel_dimensions];
+};
+
+// Pack kernels stand at the logarithm of their width.
+constexpr std::array names = {"packs_1", "packs_2", "packs_4", "packs_8", "packs_16", "strided_bytes", "strided_aligned"};
+constexpr std::size_t strided_bytes = 5;
+constexpr std::size_t strided_aligned = 6;
+// What is left where alignment makes no difference: packs_1, packs_16, strided_aligned.
+constexpr bool is_for_any_alignment(std::size_t variant) noexcept {
+    return variant == 0 || variant == 4 || variant == strided_aligned;
+}
+
+constexpr std::uint64_t ceil_div(std::uint64_t a, std::uint64_t b) noexcept {
+    return (a + b - 1) / b;
+}
+
+Tuning choose_tuning(const DeviceInfo& info, cl_device_id device) {
+    Tuning tuning = info.type == DeviceType::cpu ? cpu_tuning : gpu_tuning;
+    tuning.compute_units = std::max(1U, info.compute_units);
+    std::size_t largest = 0;
+    check(api().clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof largest, &largest, nullptr), Stage::setup,
+          info.spec, "clGetDeviceInfo");
+    tuning.group_items = std::min(tuning.group_items, static_cast<unsigned>(largest));
+    return tuning;
+}
+
+// Where any address will do, only the output's alignment matters: stores that stay within a cache line are cheaper, and streaming
+// ones need it.
+PackPlan plan_unaligned(std::uint64_t out_address, std::size_t item_bytes, std::size_t pack, std::int64_t count) noexcept {
+    PackPlan plan;
+    const std::uint64_t gap = (pack - out_address % pack) % pack;
+    if (gap % item_bytes == 0) {
+        plan.head = std::min(static_cast<std::int64_t>(gap / item_bytes), count);
+        plan.width = tandem::pack_bytes;
+    }
+    const auto per_pack = static_cast<std::int64_t>(pack / item_bytes);
+    plan.packs = (count - plan.head) / per_pack;
+    plan.tail = count - plan.head - plan.packs * per_pack;
+    return plan;
+}
+
+std::size_t lanes(const Tuning& tuning, DType dtype) noexcept {
+    return std::min(tuning.pack_bytes / component_bytes(dtype), max_lanes);
+}
+
+std::filesystem::path cache_directory() {
+    const auto base = environment::cache_directory();
+    return base.empty() ? base : base / "opencl";
+}
+
+std::string build_log(cl_program program, cl_device_id device) {
+    std::size_t size = 0;
+    api().clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
+    std::string log(size, '\0');
+    api().clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+    log.resize(std::min(log.find('\0'), log.size()));
+    return log;
+}
+
+}  // namespace
+
+Programs::Programs(const DeviceInfo& info, cl_context context, cl_device_id device, std::string build_identity)
+    : spec_(info.spec),
+      context_(context),
+      device_(device),
+      build_identity_(std::move(build_identity)),
+      tuning_(choose_tuning(info, device)),
+      cache_(cache_directory()) {}
+
+cl_program Programs::get(Op op, DType dtype) {
+    const std::lock_guard lock(mutex_);
+    ProgramHandle& program = programs_[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)];
+    if (program.get() == nullptr) program = build(op, dtype);
+    return program.get();
+}
+
+ProgramHandle Programs::build(Op op, DType dtype) const {
+    const std::string source = embedded::opencl_source(op);
+    const std::string options = fmt::format(
+        "-cl-std=CL1.2 -D TANDEM_DTYPE_{} -D TANDEM_LANES={} -D TANDEM_UNALIGNED={:d} -D TANDEM_STREAMING={:d} -D "
+        "TANDEM_GROUP_ITEMS={} "
+        "-D TANDEM_PACKS_PER_ITEM={} -D TANDEM_ELEMENTS_PER_ITEM={} -D TANDEM_DIMENSIONS={} -D TANDEM_OPERANDS={}",
+        dtype == DType::boolean ? "boolean" : to_string(dtype), lanes(tuning_, dtype), tuning_.is_unaligned,
+        tuning_.streaming_bytes != 0, tuning_.group_items, tuning_.packs_per_item, tuning_.elements_per_item,
+        max_kernel_dimensions, max_operands);
+    const std::string key = build_identity_ + options + '\n' + source;
+    if (ProgramHandle cached = load(key, options); cached.get() != nullptr) return cached;
+
+    const char* text = source.c_str();
+    cl_int status = CL_SUCCESS;
+    ProgramHandle program(api().clCreateProgramWithSource(context_, 1, &text, nullptr, &status));
+    check(status, Stage::setup, spec_, "clCreateProgramWithSource of {} {}", to_string(op), to_string(dtype));
+    status = api().clBuildProgram(program.get(), 1, &device_, options.c_str(), nullptr, nullptr);
+    if (status != CL_SUCCESS) {
+        throw Error(ErrorCode::build_failed,
+                    fmt::format("{}: clBuildProgram of {} {}: {}\n{}", spec_, to_string(op), to_string(dtype), error_name(status),
+                                build_log(program.get(), device_)),
+                    status);
+    }
+    save(key, program.get());
+    return program;
+}
+
+ProgramHandle Programs::load(const std::string& key, const std::string& options) const {
+    const auto binary = cache_.load(key);
+    if (!binary) return {};
+    const std::size_t size = binary->size();
+    const auto* bytes = reinterpret_cast<const unsigned char*>(binary->data());
+    cl_int status = CL_SUCCESS;
+    ProgramHandle program(api().clCreateProgramWithBinary(context_, 1, &device_, &size, &bytes, nullptr, &status));
+    if (status != CL_SUCCESS) return {};
+    status = api().clBuildProgram(program.get(), 1, &device_, options.c_str(), nullptr, nullptr);
+    return status == CL_SUCCESS ? std::move(program) : ProgramHandle();
+}
+
+void Programs::save(const std::string& key, cl_program program) const {
+    std::size_t size = 0;
+    if (api().clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS || size == 0) return;
+    std::vector<std::byte> binary(size);
+    auto* bytes = reinterpret_cast<unsigned char*>(binary.data());
+    if (api().clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, nullptr) == CL_SUCCESS)
+        cache_.store(key, binary);
+}
+
+// A call on its way, with its operands found.
+struct Kernels::Launch {
+    cl_command_queue queue;
+    const driver::Elementwise& call;
+    std::array<Memory::Place, max_operands> places;
+};
+
+std::unique_ptr<Kernels::Set> Kernels::create(Op op, DType dtype) const {
+    const cl_program program = programs_.get(op, dtype);
+    auto set = std::make_unique<Set>();
+    for (std::size_t i = 0; i < variants; ++i) {
+        if (programs_.tuning().is_unaligned && !is_for_any_alignment(i)) continue;
+        cl_int status = CL_SUCCESS;
+        (*set)[i].handle = KernelHandle(api().clCreateKernel(program, names[i], &status));
+        check(status, Stage::setup, programs_.spec(), "clCreateKernel of {} of {} {}", names[i], to_string(op), to_string(dtype));
+    }
+    return set;
+}
+
+std::size_t Kernels::run(cl_command_queue queue, const driver::Elementwise& call) {
+    auto& set = sets_[static_cast<std::size_t>(call.op)][static_cast<std::size_t>(call.dtype)];
+    if (!set) [[unlikely]]
+        set = create(call.op, call.dtype);
+    Launch launch{queue, call, {}};
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
+        launch.places[i] = static_cast<const Memory*>(call.operands[i].memory)->place(call.operands[i].offset_bytes);
+    }
+    return call.contiguous ? run_packs(launch, *set) : run_strided(launch, *set);
+}
+
+std::size_t Kernels::run_packs(Launch& launch, Set& kernels) {
+    const driver::Elementwise& call = launch.call;
+    const Tuning& tuning = programs_.tuning();
+    const std::size_t item_bytes = size_bytes(call.dtype);
+    const auto size = static_cast<std::uint64_t>(call.shape[0]) * item_bytes;
+    PacksArguments arguments{};
+    bool in_place = false;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
+        arguments.offsets[i] = launch.places[i].offset_bytes;
+        in_place =
+            in_place || (i != 0 && launch.places[i].id == launch.places[0].id && arguments.offsets[i] == arguments.offsets[0]);
+    }
+    // A cl_mem's base is aligned to 128 bytes at least, so offsets tell the alignment.
+    const std::size_t pack = lanes(tuning, call.dtype) * component_bytes(call.dtype);
+    const PackPlan plan = tuning.is_unaligned ? plan_unaligned(arguments.offsets[0], item_bytes, pack, call.shape[0])
+                                              : plan_packs(arguments.offsets, call.operand_count, item_bytes, call.shape[0]);
+    const auto components = static_cast<std::uint32_t>(item_bytes / component_bytes(call.dtype));
+    arguments.packs = static_cast<std::uint64_t>(plan.packs);
+    arguments.head = static_cast<std::uint32_t>(plan.head) * components;
+    arguments.edges = static_cast<std::uint32_t>(plan.head + plan.tail) * components;
+    arguments.streaming = tuning.streaming_bytes != 0 && size >= tuning.streaming_bytes && !in_place ? 1 : 0;
+    std::uint64_t per_item = tuning.packs_per_item;
+    if (per_item == 0) {
+        per_item = std::clamp<std::uint64_t>(size / (tuning.compute_units * items_per_unit), tuning.min_item_bytes,
+                                             tuning.max_item_bytes) /
+                   pack;
+        arguments.packs_per_item = static_cast<std::uint32_t>(per_item);
+    }
+    enqueue(launch, kernels[static_cast<std::size_t>(std::countr_zero(plan.width))], &arguments, sizeof arguments,
+            std::max<std::uint64_t>(1, ceil_div(arguments.packs, tuning.group_items * per_item)));
+    return size;
+}
+
+std::size_t Kernels::run_strided(Launch& launch, Set& kernels) {
+    const driver::Elementwise& call = launch.call;
+    const Tuning& tuning = programs_.tuning();
+    StridedArguments arguments{};
+    const int first = max_kernel_dimensions - call.dimensions;
+    arguments.first_dimension = first;
+    arguments.count = 1;
+    std::uint64_t bits = 0;  // of every offset and stride: its lowest is the alignment they share
+    for (int d = 0; d < call.dimensions; ++d) {
+        arguments.shape[first + d] = call.shape[static_cast<std::size_t>(d)];
+        arguments.count *= static_cast<std::uint64_t>(call.shape[static_cast<std::size_t>(d)]);
+    }
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
+        arguments.offsets[i] = launch.places[i].offset_bytes;
+        bits |= arguments.offsets[i];
+        for (int d = 0; d < call.dimensions; ++d) {
+            arguments.strides[i][first + d] = call.operands[i].strides_bytes[static_cast<std::size_t>(d)];
+            bits |= static_cast<std::uint64_t>(arguments.strides[i][first + d]);
+        }
+    }
+    const bool is_aligned = tuning.is_unaligned || bits % component_bytes(call.dtype) == 0;
+    const std::uint64_t per_group = std::uint64_t{tuning.group_items} * tuning.elements_per_item;
+    enqueue(launch, kernels[is_aligned ? strided_aligned : strided_bytes], &arguments, sizeof arguments,
+            ceil_div(arguments.count, per_group));
+    return arguments.count * size_bytes(call.dtype);
+}
+
+void Kernels::enqueue(const Launch& launch, Kernel& kernel, const void* arguments, std::size_t arguments_bytes,
+                      std::uint64_t groups) {
+    const Api& cl = api();
+    const driver::Elementwise& call = launch.call;
+    const auto operands = static_cast<cl_uint>(call.operand_count);
+    cl_int status = CL_SUCCESS;
+    for (cl_uint i = 0; i < operands && status == CL_SUCCESS; ++i) {
+        if (kernel.bound[i] == launch.places[i].id) continue;
+        kernel.bound[i] = 0;
+        status = cl.clSetKernelArg(kernel.handle.get(), i, sizeof(cl_mem), &launch.places[i].window);
+        if (status == CL_SUCCESS) kernel.bound[i] = launch.places[i].id;
+    }
+    if (status == CL_SUCCESS) status = cl.clSetKernelArg(kernel.handle.get(), operands, arguments_bytes, arguments);
+    if (status == CL_SUCCESS) {
+        const std::size_t local = programs_.tuning().group_items;
+        const std::size_t global = groups * local;
+        status = cl.clEnqueueNDRangeKernel(launch.queue, kernel.handle.get(), 1, nullptr, &global, &local, 0, nullptr, nullptr);
+    }
+    if (status == CL_SUCCESS) [[likely]]
+        return;
+    std::string operand_text;
+    for (cl_uint i = 0; i < operands; ++i) {
+        operand_text += fmt::format("{}{} of {} bytes", i == 0 ? "" : ", ", call.operands[i].offset_bytes,
+                                    call.operands[i].memory->size_bytes());
+    }
+    fail(status, Stage::submission, programs_.spec(),
+         fmt::format("clEnqueueNDRangeKernel of {} {}, shape ({}), operands at {}", to_string(call.op), to_string(call.dtype),
+                     fmt::join(call.shape.begin(), call.shape.begin() + call.dimensions, ", "), operand_text));
+}
+
+}  // namespace tandem::opencl

@@ -1,0 +1,83 @@
+#pragma once
+// Building the kernels of kernels/ for one device, and launching them.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backends/opencl/api.hpp"
+#include "core/disk_cache.hpp"
+#include "core/driver.hpp"
+
+namespace tandem::opencl {
+
+/// How work is spread over a kind of device; the one place to tune it (the figures are in kernel.cpp).
+struct Tuning {
+    bool is_unaligned;              ///< the device reads and writes any type at any address
+    std::size_t pack_bytes;         ///< bytes that one access moves, at most 16 lanes
+    unsigned group_items;           ///< work items in a group
+    unsigned packs_per_item;        ///< packs that an item handles, group_items apart; 0: chosen for each call, by the two below
+    std::size_t min_item_bytes;     ///< an item gets at least this much, so that starting it does not show
+    std::size_t max_item_bytes;     ///< and at most this much, so that no thread idles at the end
+    unsigned elements_per_item;     ///< neighbouring elements that an item of a strided kernel handles
+    std::uint64_t streaming_bytes;  ///< outputs from this size on bypass the cache, where the compiler can; 0 is never
+    unsigned compute_units;
+};
+
+/// The programs of one device, one for each operation and type, built when first used. Thread safe.
+class Programs {
+public:
+    Programs(const DeviceInfo& info, cl_context context, cl_device_id device, std::string build_identity);
+
+    /// Valid as long as this is. From the cache on disk where it is there and the driver takes it, else from source. Throws
+    /// build_failed with the compiler's log. Native calls: clCreateProgramWithBinary, clCreateProgramWithSource, clBuildProgram.
+    cl_program get(Op op, DType dtype);
+
+    [[nodiscard]] const std::string& spec() const noexcept { return spec_; }
+    [[nodiscard]] const Tuning& tuning() const noexcept { return tuning_; }
+
+private:
+    ProgramHandle build(Op op, DType dtype) const;
+    ProgramHandle load(const std::string& key, const std::string& options) const;
+    void save(const std::string& key, cl_program program) const;
+
+    std::string spec_;
+    cl_context context_;
+    cl_device_id device_;
+    std::string build_identity_;
+    Tuning tuning_;
+    DiskCache cache_;
+    std::mutex mutex_;
+    std::array<std::array<ProgramHandle, dtype_count>, op_count> programs_;
+};
+
+/// The kernels of one queue: arguments are a kernel's state, so queues that share kernels would need a lock. One thread at a
+/// time.
+class Kernels {
+public:
+    explicit Kernels(Programs& programs) : programs_(programs) {}
+
+    /// Enqueues `call`; returns the bytes of its output. Native calls: clSetKernelArg, clEnqueueNDRangeKernel.
+    std::size_t run(cl_command_queue queue, const driver::Elementwise& call);
+
+private:
+    struct Kernel {
+        KernelHandle handle;
+        std::array<std::uint64_t, max_operands> bound{};  ///< ids of the windows that its arguments refer to; 0 is none
+    };
+    static constexpr std::size_t variants = 7;  // packs of five widths, strided by two alignments; some are not there
+    using Set = std::array<Kernel, variants>;
+    struct Launch;
+
+    std::size_t run_packs(Launch& launch, Set& kernels);
+    std::size_t run_strided(Launch& launch, Set& kernels);
+    void enqueue(const Launch& launch, Kernel& kernel, const void* arguments, std::size_t arguments_bytes, std::uint64_t groups);
+    std::unique_ptr<Set> create(Op op, DType dtype) const;
+
+    Programs& programs_;
+    std::array<std::array<std::unique_ptr<Set>, dtype_count>, op_count> sets_;
+};
+
+}  // namespace tandem::opencl

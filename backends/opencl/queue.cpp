@@ -1,0 +1,107 @@
+#include "backends/opencl/queue.hpp"
+
+#include <algorithm>
+
+#include "backends/opencl/memory.hpp"
+
+namespace tandem::opencl {
+namespace {
+
+// A command of this size runs longer than a flush takes.
+constexpr std::size_t flush_bytes = std::size_t{1} << 20U;
+constexpr unsigned flush_commands = 16;
+
+}  // namespace
+
+bool Event::is_done() const {
+    cl_int state = CL_QUEUED;
+    const cl_int status = api().clGetEventInfo(native(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, nullptr);
+    return status != CL_SUCCESS || state <= CL_COMPLETE;  // a query that fails is for `wait` to report
+}
+
+void Event::wait() const {
+    const cl_event event = native();
+    cl_int status = api().clWaitForEvents(1, &event);
+    if (status == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {  // the event's state tells which error it was
+        cl_int state = CL_COMPLETE;
+        api().clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, nullptr);
+        if (state < 0) status = state;
+    }
+    check(status, Stage::waiting, device_->spec(), "clWaitForEvents");
+}
+
+Queue::Queue(std::shared_ptr<Device> device)
+    : device_(std::move(device)), queue_(device_->create_queue()), kernels_(device_->programs()) {}
+
+void Queue::submitted(std::size_t size_bytes) {
+    if (++unflushed_ < flush_commands && size_bytes < flush_bytes) return;
+    unflushed_ = 0;
+    check(api().clFlush(queue_.get()), Stage::submission, device_->spec(), "clFlush");
+}
+
+void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const void* source, std::size_t size_bytes) {
+    const auto& memory = static_cast<Memory&>(destination);
+    const auto* bytes = static_cast<const std::byte*>(source);
+    for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
+        const auto [window, id, offset] = memory.place(offset_bytes + done);
+        part = std::min(size_bytes - done, memory.window_bytes() - offset);
+        check(api().clEnqueueWriteBuffer(queue_.get(), window, CL_FALSE, offset, part, bytes + done, 0, nullptr, nullptr),
+              Stage::submission, device_->spec(), "clEnqueueWriteBuffer of {} bytes", part);
+        submitted(part);
+    }
+}
+
+void Queue::read(const driver::Memory& source, std::size_t offset_bytes, void* destination, std::size_t size_bytes) {
+    const auto& memory = static_cast<const Memory&>(source);
+    auto* bytes = static_cast<std::byte*>(destination);
+    for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
+        const auto [window, id, offset] = memory.place(offset_bytes + done);
+        part = std::min(size_bytes - done, memory.window_bytes() - offset);
+        check(api().clEnqueueReadBuffer(queue_.get(), window, CL_FALSE, offset, part, bytes + done, 0, nullptr, nullptr),
+              Stage::submission, device_->spec(), "clEnqueueReadBuffer of {} bytes", part);
+        submitted(part);
+    }
+}
+
+void Queue::copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
+                 std::size_t source_offset_bytes, std::size_t size_bytes) {
+    const auto& to = static_cast<Memory&>(destination);
+    const auto& from = static_cast<const Memory&>(source);
+    for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
+        const auto [to_window, to_id, to_offset] = to.place(destination_offset_bytes + done);
+        const auto [from_window, from_id, from_offset] = from.place(source_offset_bytes + done);
+        part = std::min({size_bytes - done, to.window_bytes() - to_offset, from.window_bytes() - from_offset});
+        check(api().clEnqueueCopyBuffer(queue_.get(), from_window, to_window, from_offset, to_offset, part, 0, nullptr, nullptr),
+              Stage::submission, device_->spec(), "clEnqueueCopyBuffer of {} bytes", part);
+        submitted(part);
+    }
+}
+
+void Queue::run(const driver::Elementwise& call) {
+    submitted(kernels_.run(queue_.get(), call));
+}
+
+std::unique_ptr<driver::Event> Queue::record() {
+    const Api& cl = api();
+    cl_event event = nullptr;
+    check(cl.clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, &event), Stage::submission, device_->spec(),
+          "clEnqueueMarkerWithWaitList");
+    EventHandle handle(event);
+    check(cl.clFlush(queue_.get()), Stage::submission, device_->spec(), "clFlush");
+    return std::make_unique<Event>(device_, std::move(handle));
+}
+
+void Queue::wait_for(const driver::Event& event) {
+    const auto& other = static_cast<const Event&>(event);
+    if (&other.device() != device_.get()) return other.wait();
+    const cl_event native = other.native();
+    check(api().clEnqueueBarrierWithWaitList(queue_.get(), 1, &native, nullptr), Stage::submission, device_->spec(),
+          "clEnqueueBarrierWithWaitList");
+}
+
+void Queue::synchronize() {
+    unflushed_ = 0;
+    check(api().clFinish(queue_.get()), Stage::waiting, device_->spec(), "clFinish");
+}
+
+}  // namespace tandem::opencl

@@ -1,0 +1,59 @@
+#pragma once
+// OpenCL command queues and events.
+
+#include <memory>
+
+#include "backends/opencl/api.hpp"
+#include "backends/opencl/device.hpp"
+#include "backends/opencl/kernel.hpp"
+#include "core/driver.hpp"
+
+namespace tandem::opencl {
+
+/// A marker's event. Keeps its device open.
+class Event final : public driver::Event {
+public:
+    Event(std::shared_ptr<Device> device, EventHandle event) : device_(std::move(device)), event_(std::move(event)) {}
+
+    /// Native calls: clGetEventInfo.
+    [[nodiscard]] bool is_done() const override;
+    /// Native calls: clWaitForEvents.
+    void wait() const override;
+
+    [[nodiscard]] const Device& device() const noexcept { return *device_; }
+    [[nodiscard]] cl_event native() const noexcept { return event_.get(); }
+
+private:
+    std::shared_ptr<Device> device_;
+    EventHandle event_;
+};
+
+/// An in-order command queue. Commands that cross a window's end are split there.
+///
+/// OpenCL lets a driver keep commands back until a flush, so there is one after `record`, after each command that is large enough
+/// to hide its cost, and after every few small ones.
+class Queue final : public driver::Queue {
+public:
+    explicit Queue(std::shared_ptr<Device> device);
+
+    void write(driver::Memory& destination, std::size_t offset_bytes, const void* source, std::size_t size_bytes) override;
+    void read(const driver::Memory& source, std::size_t offset_bytes, void* destination, std::size_t size_bytes) override;
+    void copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
+              std::size_t source_offset_bytes, std::size_t size_bytes) override;
+    void run(const driver::Elementwise& call) override;
+
+    std::unique_ptr<driver::Event> record() override;
+    /// An event of another device belongs to another context, which no wait list may mix: on such a one this call itself waits.
+    void wait_for(const driver::Event& event) override;
+    void synchronize() override;
+
+private:
+    void submitted(std::size_t size_bytes);
+
+    std::shared_ptr<Device> device_;
+    QueueHandle queue_;
+    Kernels kernels_;
+    unsigned unflushed_ = 0;
+};
+
+}  // namespace tandem::opencl

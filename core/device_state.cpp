@@ -1,0 +1,45 @@
+#include "core/device_state.hpp"
+
+#include "tandem/error.hpp"
+
+namespace tandem {
+
+std::shared_ptr<QueueState> DeviceState::make_queue() {
+    auto queue = std::make_shared<QueueState>(native->make_queue());
+    const std::lock_guard lock(mutex_);
+    std::erase_if(queues_, [](const std::weak_ptr<QueueState>& entry) { return entry.expired(); });
+    queues_.push_back(queue);
+    return queue;
+}
+
+std::vector<std::shared_ptr<QueueState>> DeviceState::live_queues() {
+    std::vector<std::shared_ptr<QueueState>> live;
+    const std::lock_guard lock(mutex_);
+    for (const auto& entry : queues_) {
+        if (auto queue = entry.lock()) live.push_back(std::move(queue));
+    }
+    return live;
+}
+
+std::shared_ptr<driver::Memory> DeviceState::allocate(std::size_t size_bytes, MemoryKind kind) {
+    const auto queues = live_queues();
+    for (const auto& queue : queues)
+        queue->reap();
+    try {
+        return native->allocate(size_bytes, kind);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::out_of_memory) throw;
+    }
+    for (const auto& queue : queues) {
+        if (const auto last = queue->record()) last->wait();
+        queue->reap();
+    }
+    return native->allocate(size_bytes, kind);
+}
+
+QueueState& DeviceState::transfer_queue() {
+    if (transfer_ == nullptr) transfer_ = make_queue();
+    return *transfer_;
+}
+
+}  // namespace tandem

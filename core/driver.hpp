@@ -1,0 +1,158 @@
+#pragma once
+// The implementer's interface: what a backend provides. Nothing outside core/ and backends/ includes it.
+//
+// core/ checks every argument before it calls in here, so implementations trust theirs: sizes are not zero, ranges lie inside
+// their memory and inside one window of it where that is promised, pointers are not null, and memory, queue and event belong to
+// this device. Failures are thrown as tandem::Error, with the native call's and the native error's name in the message.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/memory_uses.hpp"
+#include "kernels/elementwise.hpp"
+#include "tandem/buffer.hpp"
+#include "tandem/device.hpp"
+
+namespace tandem::driver {
+
+class Device;
+class Queue;
+
+/// A run of bytes that the device can work on.
+///
+/// Lifetime: shared; the last holder destroys it, which must not wait for the device and must not throw. core/ sees to it that no
+/// queued work refers to it any more. Holds its device.
+class Memory {
+public:
+    Memory(std::size_t size_bytes, MemoryKind kind) : size_bytes_(size_bytes), kind_(kind) {}
+    virtual ~Memory() = default;
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+
+    [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
+    [[nodiscard]] MemoryKind kind() const noexcept { return kind_; }
+
+    /// The memory's address in the device's address space, or any stable number with the same alignment where the device does not
+    /// tell: what alignment and overlap are judged by. Distinct memories never overlap in it, unless they truly share bytes.
+    [[nodiscard]] virtual std::uint64_t address() const noexcept = 0;
+
+    /// Bytes of one native allocation; memory larger than the device's largest allocation consists of several, each of this size
+    /// but the last. An operand of `Queue::run` never crosses from one into the next; copies may. The default is one window.
+    [[nodiscard]] virtual std::size_t window_bytes() const noexcept { return size_bytes_; }
+
+    /// A host address for [offset_bytes, offset_bytes + size_bytes), valid until `unmap`, or null where the memory can't be seen
+    /// from the host in place; core/ then copies. Called when no queued work uses the memory; may block. The default is null.
+    virtual void* map(std::size_t /*offset_bytes*/, std::size_t /*size_bytes*/, Access /*access*/) { return nullptr; }
+    /// Ends a mapping that `map` gave. Called once for each.
+    virtual void unmap(void* /*address*/, Access /*access*/) {}
+
+    /// Which queues still work on this memory; core/ keeps it.
+    MemoryUses uses;
+
+private:
+    std::size_t size_bytes_;
+    MemoryKind kind_;
+};
+
+/// A point in a queue. May be asked from any thread.
+class Event {
+public:
+    Event() = default;
+    virtual ~Event() = default;
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+
+    [[nodiscard]] virtual bool is_done() const = 0;
+    /// Blocks until everything queued before the point is done. Throws what that work failed with.
+    virtual void wait() const = 0;
+};
+
+/// One operand of an elementwise call: where its first element is, and its strides in bytes.
+struct Operand {
+    Memory* memory = nullptr;
+    std::size_t offset_bytes = 0;
+    std::array<std::int64_t, max_kernel_dimensions> strides_bytes{};
+};
+
+/// An elementwise operation over operands of one shape. Dimensions run outermost first and are merged as far as they go, so dense
+/// operands arrive with one dimension and `contiguous` set. Any byte offset is possible, aligned or not. No dimension is zero.
+struct Elementwise {
+    Op op = Op::copy;
+    DType dtype = DType::uint8;  ///< already `kernel_dtype(op, ...)`
+    int dimensions = 1;
+    bool contiguous = false;
+    std::array<std::int64_t, max_kernel_dimensions> shape{};
+    int operand_count = 2;                         ///< the output and the inputs
+    std::array<Operand, max_operands> operands{};  ///< [0] is the output
+};
+
+/// An in-order stream of work. Submitting calls come from one thread at a time, except `record`, which may come from any.
+/// Nothing here waits unless it says so. Destroyed when its work is done.
+class Queue {
+public:
+    Queue() = default;
+    virtual ~Queue() = default;
+    Queue(const Queue&) = delete;
+    Queue& operator=(const Queue&) = delete;
+
+    /// Copies from host memory, which stays valid and unchanged until the queue has passed this point.
+    virtual void write(Memory& destination, std::size_t offset_bytes, const void* source, std::size_t size_bytes) = 0;
+    /// Copies to host memory, which holds the bytes once the queue has passed this point.
+    virtual void read(const Memory& source, std::size_t offset_bytes, void* destination, std::size_t size_bytes) = 0;
+    /// Copies within the device; the two ranges don't overlap.
+    virtual void copy(Memory& destination, std::size_t destination_offset_bytes, const Memory& source,
+                      std::size_t source_offset_bytes, std::size_t size_bytes) = 0;
+    /// Runs a kernel of kernels/.
+    virtual void run(const Elementwise& call) = 0;
+
+    /// A point after everything submitted so far.
+    virtual std::unique_ptr<Event> record() = 0;
+    /// Work submitted from here on starts after `event`, which may be any event of this backend.
+    virtual void wait_for(const Event& event) = 0;
+    /// Blocks until everything submitted is done. Throws what it failed with.
+    virtual void synchronize() = 0;
+};
+
+/// One open device. Thread safe.
+class Device : public std::enable_shared_from_this<Device> {
+public:
+    Device() = default;
+    virtual ~Device() = default;
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+    [[nodiscard]] virtual const DeviceInfo& info() const noexcept = 0;
+    /// Throws out_of_memory, holding nothing; unsupported for a kind that this device lacks.
+    virtual std::shared_ptr<Memory> allocate(std::size_t size_bytes, MemoryKind kind) = 0;
+    virtual std::shared_ptr<Queue> make_queue() = 0;
+};
+
+/// A family of devices behind one vendor interface. One object for the whole process, made on first use; thread safe.
+class Backend {
+public:
+    Backend() = default;
+    virtual ~Backend() = default;
+    Backend(const Backend&) = delete;
+    Backend& operator=(const Backend&) = delete;
+
+    /// Every device there is, best first; `index` and `spec` are left to core/. Where there is none, throws unavailable with the
+    /// reason in a few words ("libcuda.so.1 not found", "0 devices").
+    virtual std::vector<DeviceInfo> devices() = 0;
+    /// Opens what `devices()` listed at `index`, with that `info`.
+    virtual std::shared_ptr<Device> open(const DeviceInfo& info) = 0;
+};
+
+/// What a backend folder exports; backends/CMakeLists.txt writes the table of them.
+struct Registration {
+    const char* name;           ///< "cuda"
+    Backend& (*backend)();      ///< null where the build left it out
+    const char* absent_reason;  ///< then why: "built without the CUDA toolkit"
+};
+std::span<const Registration> registrations() noexcept;
+
+}  // namespace tandem::driver

@@ -1,0 +1,32 @@
+#pragma once
+// From arrays to elementwise kernel calls: every check, and every decision on how a call is cut.
+
+#include <initializer_list>
+
+#include "kernels/ops.hpp"
+#include "tandem/array.hpp"
+#include "tandem/queue.hpp"
+
+namespace tandem {
+
+/// Queues `op` over `inputs` into `out`. Throws as ops.hpp says.
+void run_elementwise(Queue& queue, Op op, std::initializer_list<const Array*> inputs, const Array& out);
+
+/// How the elements of two arrays lie to each other in memory.
+enum class Overlap : std::uint8_t {
+    none,     ///< no byte belongs to both
+    same,     ///< element for element the same bytes
+    partial,  ///< anything else, or not known to be otherwise
+};
+
+/// Arrays of one dtype and shape. Sound, not complete: interleaved arrays of a common stride (fields of records, columns) are
+/// recognised as apart.
+Overlap overlap(const Array& left, const Array& right);
+
+/// "float32 (3, 4)": how messages name an operand.
+std::string describe(const Array& array);
+
+/// Throws unsupported where the array's device can't compute with its dtype.
+void check_dtype_supported(const DeviceInfo& device, std::string_view operation, DType dtype);
+
+}  // namespace tandem

@@ -1,0 +1,259 @@
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <tandem/error.hpp>
+#include <tandem/mapped_file.hpp>
+
+#include "core/posix_file.hpp"
+
+namespace tandem {
+namespace {
+
+// What a file without a size is read in, and what its memory grows by at least.
+constexpr std::size_t chunk_bytes = std::size_t{1} << 20U;
+
+// A mapping, of a file or of anonymous memory. Anonymous memory serves for what is read too: it grows without being copied, its
+// pages are taken as they are written, and it starts at a page as a file's mapping does.
+class Mapping {
+public:
+    Mapping() = default;
+    ~Mapping() {
+        if (data_ != nullptr) {
+            ::munmap(data_, size_bytes_);
+        }
+    }
+    Mapping(Mapping&& other) noexcept
+        : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+    Mapping& operator=(Mapping&& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_bytes_, other.size_bytes_);
+        return *this;
+    }
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+
+    // 0 or an errno.
+    int map(std::size_t size_bytes, int protection, int flags, int descriptor) {
+        void* address = ::mmap(nullptr, size_bytes, protection, flags, descriptor, 0);
+        if (address == MAP_FAILED) {
+            return errno;
+        }
+        data_ = static_cast<std::byte*>(address);
+        size_bytes_ = size_bytes;
+        return 0;
+    }
+
+    int resize(std::size_t size_bytes) {
+        if (data_ == nullptr) {
+            return map(size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        }
+        void* address = ::mremap(data_, size_bytes_, size_bytes, MREMAP_MAYMOVE);
+        if (address == MAP_FAILED) {
+            return errno;
+        }
+        data_ = static_cast<std::byte*>(address);
+        size_bytes_ = size_bytes;
+        return 0;
+    }
+
+    [[nodiscard]] std::byte* data() const noexcept { return data_; }
+    [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
+
+private:
+    std::byte* data_ = nullptr;
+    std::size_t size_bytes_ = 0;
+};
+
+std::size_t page_bytes() {
+    static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    return bytes;
+}
+
+// /dev/zero, full, random and urandom, which would be read for ever.
+bool is_endless(const struct stat& status) {
+    const unsigned device = minor(status.st_rdev);
+    return S_ISCHR(status.st_mode) && major(status.st_rdev) == 1 && (device == 5 || device == 7 || device == 8 || device == 9);
+}
+
+// The size that can be mapped: 0 for what has none of its own.
+std::uint64_t mappable_bytes(const FileDescriptor& file, const struct stat& status) {
+    if (S_ISREG(status.st_mode)) {
+        return static_cast<std::uint64_t>(status.st_size);
+    }
+    if (S_ISBLK(status.st_mode)) {
+        const off_t end = ::lseek(file.number(), 0, SEEK_END);
+        ::lseek(file.number(), 0, SEEK_SET);
+        return end > 0 ? static_cast<std::uint64_t>(end) : 0;
+    }
+    return 0;
+}
+
+int map_file(Mapping& mapping, std::uint64_t size_bytes, FileAccess access, int descriptor) {
+    if (access == FileAccess::copy_on_write) {
+        // Without a reservation: most pages of a large file are never written.
+        return mapping.map(size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor);
+    }
+    const int protection = access == FileAccess::read ? PROT_READ : PROT_READ | PROT_WRITE;
+    return mapping.map(size_bytes, protection, MAP_SHARED, descriptor);
+}
+
+// Reads the file to its end into `mapping`; the bytes read.
+std::size_t read_to_end(Mapping& mapping, int descriptor, const std::filesystem::path& path) {
+    const auto resize = [&](std::size_t size_bytes) {
+        if (const int error = mapping.resize(size_bytes); error != 0) {
+            throw Error(ErrorCode::out_of_memory,
+                        fmt::format("{}: {} bytes to read a file of unknown size into: {}", printable_path(path), size_bytes,
+                                    std::strerror(error)),
+                        error);
+        }
+    };
+    std::size_t size = 0;
+    resize(chunk_bytes);
+    for (;;) {
+        const std::span<std::byte> room(mapping.data() + size, mapping.size_bytes() - size);
+        const std::size_t count = read_fully(descriptor, room, path);
+        size += count;
+        if (count < room.size()) {
+            break;
+        }
+        resize(mapping.size_bytes() * 2);
+    }
+    if (size == 0) {
+        mapping = Mapping();
+    } else {
+        resize((size + page_bytes() - 1) / page_bytes() * page_bytes());
+    }
+    return size;
+}
+
+}  // namespace
+
+struct MappedFile::State {
+    std::filesystem::path path;
+    FileAccess access = FileAccess::read;
+    FileDescriptor file;
+    Mapping mapping;
+    std::size_t size_bytes = 0;
+    bool in_memory = false;
+};
+
+MappedFile MappedFile::open(const std::filesystem::path& path, FileAccess access) {
+    const auto state = std::make_shared<State>();
+    state->path = path;
+    state->access = access;
+    state->file = open_file(path, access == FileAccess::read_write ? O_RDWR : O_RDONLY);
+    const int descriptor = state->file.number();
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0) {
+        throw io_error(path, "fstat", errno);
+    }
+    if (is_endless(status)) {
+        throw Error(ErrorCode::io, fmt::format("{}: open: a device without an end", printable_path(path)), EINVAL);
+    }
+    int map_error = ENODEV;
+    const std::uint64_t size = mappable_bytes(state->file, status);
+    if (size > 0) {
+        map_error = map_file(state->mapping, size, access, descriptor);
+        state->size_bytes = map_error == 0 ? size : 0;
+    }
+    if (map_error == 0) {
+        return MappedFile(state);
+    }
+    if (map_error != ENODEV) {
+        throw io_error(path, fmt::format("mmap of {} bytes", size), map_error);
+    }
+    if (access == FileAccess::read_write && (size > 0 || !S_ISREG(status.st_mode))) {
+        throw io_error(path, "mmap to write to the file", map_error);
+    }
+    // Also where the size is said to be 0: files of /proc are like that, and have content.
+    state->size_bytes = read_to_end(state->mapping, descriptor, path);
+    state->in_memory = size > 0 || state->size_bytes > 0 || !S_ISREG(status.st_mode);
+    if (state->in_memory && access == FileAccess::read_write) {
+        throw io_error(path, "mmap to write to the file", map_error);
+    }
+    return MappedFile(state);
+}
+
+const std::filesystem::path& MappedFile::path() const noexcept {
+    static const std::filesystem::path none;
+    return state_ ? state_->path : none;
+}
+
+FileAccess MappedFile::access() const noexcept {
+    return state_ ? state_->access : FileAccess::read;
+}
+
+std::span<const std::byte> MappedFile::bytes() const noexcept {
+    return state_ ? std::span<const std::byte>(state_->mapping.data(), state_->size_bytes) : std::span<const std::byte>();
+}
+
+std::span<std::byte> MappedFile::writable_bytes() const {
+    if (access() == FileAccess::read) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: writable bytes of a file that is open for reading only", printable_path(path())));
+    }
+    return {state_->mapping.data(), state_->size_bytes};
+}
+
+bool MappedFile::in_memory() const noexcept {
+    return state_ && state_->in_memory;
+}
+
+std::uint64_t MappedFile::cached_bytes(std::uint64_t offset_bytes, std::uint64_t size_bytes) const {
+    const std::uint64_t begin = std::min<std::uint64_t>(offset_bytes, bytes().size());
+    const std::uint64_t end = begin + std::min<std::uint64_t>(size_bytes, bytes().size() - begin);
+    if (in_memory() || begin == end) {
+        return end - begin;
+    }
+    // In windows, so that a terabyte's pages need no more room than a megabyte's.
+    std::array<unsigned char, 16384> resident;
+    const std::uint64_t page = page_bytes();
+    std::uint64_t cached = 0;
+    for (std::uint64_t window = begin / page * page; window < end; window += resident.size() * page) {
+        const std::uint64_t window_end = std::min(end, window + resident.size() * page);
+        if (::mincore(state_->mapping.data() + window, window_end - window, resident.data()) != 0) {
+            const int error = errno;
+            throw io_error(path(), fmt::format("mincore at offset {}", window), error);
+        }
+        for (std::uint64_t at = window; at < window_end; at += page) {
+            if ((resident[(at - window) / page] & 1U) != 0) {
+                cached += std::min(end, at + page) - std::max(begin, at);
+            }
+        }
+    }
+    return cached;
+}
+
+void MappedFile::read(std::uint64_t offset_bytes, std::span<std::byte> destination) const {
+    std::size_t found = 0;
+    if (in_memory() || !state_) {
+        const std::span<const std::byte> all = bytes();
+        const std::span<const std::byte> rest = all.subspan(std::min<std::uint64_t>(offset_bytes, all.size()));
+        found = std::min(rest.size(), destination.size());
+        std::copy_n(rest.begin(), found, destination.begin());
+    } else {
+        // An offset that off_t can't hold lies behind the end of every file.
+        constexpr auto last_offset = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+        if (offset_bytes <= last_offset && destination.size() <= last_offset - offset_bytes) {
+            found = read_fully_at(state_->file.number(), offset_bytes, destination, path());
+        }
+    }
+    if (found < destination.size()) {
+        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: {} bytes needed, {} found", printable_path(path()),
+                                                     offset_bytes, destination.size(), found));
+    }
+}
+
+}  // namespace tandem

@@ -1,0 +1,176 @@
+#include "tandem/npy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "core/elementwise.hpp"
+#include "core/file_transfer.hpp"
+#include "core/output_file.hpp"
+#include "tandem/error.hpp"
+#include "tandem/ops.hpp"
+
+namespace tandem::npy {
+namespace {
+
+// What a file's items become on a device. The shape is the file's, followed by the dimensions that each item adds; the strides of
+// the former follow the file's order, the latter's are always C's.
+struct Loaded {
+    DType dtype;
+    Shape shape;
+    Strides strides_bytes;
+};
+
+Loaded loaded_as(const ItemType& type, const Header& header) {
+    Shape item_shape = type.subarray;
+    if (!type.dtype) {
+        std::int64_t items = 1;
+        for (const std::int64_t length : type.subarray)
+            items *= length;
+        item_shape.push_back(items != 0 ? static_cast<std::int64_t>(type.item_bytes) / items : 0);
+    }
+    Loaded loaded{type.dtype.value_or(uint8), header.shape, {}};
+    loaded.strides_bytes = dense_strides(header.shape, header.type.item_bytes, header.fortran_order ? Order::fortran : Order::c);
+    const Strides inner = dense_strides(item_shape, size_bytes(loaded.dtype));
+    loaded.shape.insert(loaded.shape.end(), item_shape.begin(), item_shape.end());
+    loaded.strides_bytes.insert(loaded.strides_bytes.end(), inner.begin(), inner.end());
+    return loaded;
+}
+
+// Makes a file's bytes proper elements, on the device: native byte order, and bools of 0 and 1.
+void normalise(Queue& queue, const Array& array, bool swapped) {
+    if (array.count() == 0) return;
+    if (swapped) byteswap(queue, array, array);
+    if (array.dtype() == boolean) run_elementwise(queue, Op::copy, {&array}, array);
+}
+
+}  // namespace
+
+File File::open(const std::filesystem::path& path, bool strict) {
+    File file;
+    file.mapping_ = MappedFile::open(path);
+    const std::string name = path.string();
+    const std::uint64_t file_bytes = file.mapping_.size_bytes();
+    std::vector<std::byte> start(std::min<std::uint64_t>(file_bytes, 256));
+    file.mapping_.read(0, start);
+    const std::size_t needed = header_bytes(start, name);
+    if (needed > start.size()) {
+        start.resize(std::min<std::uint64_t>(file_bytes, needed));
+        file.mapping_.read(0, start);
+    }
+    file.header_ = parse_header(start, name);
+    const std::uint64_t available = file_bytes - file.header_.data_offset;
+    if (available < file.header_.data_bytes) {
+        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: {} bytes of data needed for shape {} of {}, {} found", name,
+                                                     file.header_.data_offset, file.header_.data_bytes,
+                                                     to_string(file.header_.shape), file.header_.type.descr, available));
+    }
+    if (strict && available > file.header_.data_bytes) {
+        throw Error(ErrorCode::bad_file,
+                    fmt::format("{}: offset {}: end of file needed after the data, {} more bytes found", name,
+                                file.header_.data_offset + file.header_.data_bytes, available - file.header_.data_bytes));
+    }
+    return file;
+}
+
+std::span<const std::byte> File::bytes() const noexcept {
+    return mapping_.bytes().subspan(header_.data_offset, header_.data_bytes);
+}
+
+std::uint64_t File::trailing_bytes() const noexcept {
+    return mapping_.size_bytes() - header_.data_offset - header_.data_bytes;
+}
+
+Array load(const Device& device, const File& file, std::optional<DType> as) {
+    const Header& header = file.header();
+    const std::string name = file.mapping().path().string();
+    if (!header.fields.empty()) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: its items are structured, {}: load its fields instead", name, header.type.descr));
+    }
+    ItemType type = header.type;
+    if (as && type.dtype != as) {
+        const bool opaque = !type.dtype && type.subarray.empty() && type.descr.find('V') != std::string::npos;
+        if (!opaque || type.item_bytes != size_bytes(*as)) {
+            throw Error(ErrorCode::invalid_argument,
+                        fmt::format("{}: {} items can't be taken as {}", name, type.descr, to_string(*as)));
+        }
+        type.dtype = as;
+    }
+    const Loaded loaded = loaded_as(type, header);
+    const Buffer buffer(device, static_cast<std::size_t>(header.data_bytes));
+    Array array(buffer, loaded.dtype, loaded.shape, loaded.strides_bytes, 0);
+    load_bytes(file.mapping(), header.data_offset, Array(buffer, uint8, {static_cast<std::int64_t>(header.data_bytes)}));
+    Queue queue(device);
+    normalise(queue, array, type.swapped);
+    queue.synchronize();
+    array.set_residency(fmt::format("{}, loaded from {}", array.residency(), name));
+    return array;
+}
+
+Array load(const Device& device, const std::filesystem::path& path, std::optional<DType> as) {
+    return load(device, File::open(path), as);
+}
+
+Array Records::field(std::string_view path) const {
+    const Field found = find_field(header_, path);
+    const Loaded loaded = loaded_as(found.type, header_);
+    Array array(*buffer_, loaded.dtype, loaded.shape, loaded.strides_bytes, found.offset_bytes);
+    array.set_residency(residency_);
+    return array;
+}
+
+namespace {
+
+// Every field with elements of its own, nested ones by their path.
+void for_each_leaf(const std::vector<Field>& fields, const std::string& prefix,
+                   const std::function<void(const std::string&, const Field&)>& visit) {
+    for (const Field& field : fields) {
+        const std::string path = prefix + field.name;
+        if (field.fields.empty()) {
+            visit(path, field);
+        } else {
+            for_each_leaf(field.fields, path + ".", visit);
+        }
+    }
+}
+
+}  // namespace
+
+Records load_fields(const Device& device, const std::filesystem::path& path) {
+    const File file = File::open(path);
+    const Header& header = file.header();
+    if (header.fields.empty()) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: its items have no fields, they are {}", path.string(), header.type.descr));
+    }
+    auto buffer = std::make_shared<const Buffer>(device, static_cast<std::size_t>(header.data_bytes));
+    const Array bytes(*buffer, uint8, {static_cast<std::int64_t>(header.data_bytes)});
+    load_bytes(file.mapping(), header.data_offset, bytes);
+    Records records(header, std::move(buffer), fmt::format("{}, loaded from {}", bytes.residency(), path.string()));
+    Queue queue(device);
+    for_each_leaf(header.fields, "", [&](const std::string& name, const Field& field) {
+        if (field.type.swapped || field.type.dtype == boolean) normalise(queue, records.field(name), field.type.swapped);
+    });
+    queue.synchronize();
+    return records;
+}
+
+void save(const std::filesystem::path& path, const Array& array, std::size_t alignment) {
+    const Array elements = dense(array, DenseOrder::any);
+    const bool fortran_order = !elements.is_dense(Order::c);
+    const std::string header = format_header(elements.dtype(), elements.shape(), fortran_order, alignment);
+    OutputFile file(path);
+    file.write(std::as_bytes(std::span(header)));
+    save_bytes(elements, file);
+    file.commit();
+}
+
+void save(Queue& queue, const Array& array, const std::filesystem::path& path, std::size_t alignment) {
+    queue.synchronize();
+    save(path, array, alignment);
+}
+
+}  // namespace tandem::npy

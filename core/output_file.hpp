@@ -1,0 +1,48 @@
+#pragma once
+// A file that becomes visible only when it is complete.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace tandem {
+
+/// Writes `path` all or not at all: bytes go to an unnamed (O_TMPFILE) or hidden file in the same folder; `commit` flushes it and
+/// renames it over `path`. Without `commit`, nothing is left and an earlier `path` stays as it was. A symbolic link is followed,
+/// and an existing file's permissions are kept. A `path` that exists and is not a regular file (a pipe, /dev/stdout, /dev/null)
+/// is written directly.
+///
+/// An existing file that may not be written is refused, though renaming over it would be possible. A failed write gives its disk
+/// space back at once, and can't be committed after.
+///
+/// Not thread safe. Throws io with the path, the offset and the system's reason (a full disk too).
+/// Native calls: open(O_TMPFILE), pwrite, fsync, linkat, rename, fsync of the folder.
+class OutputFile {
+public:
+    /// Refuses a directory, a folder that is not there or may not be written to, and a file that may not be written.
+    /// Without `unnamed` it uses a hidden file from the start, as on filesystems that have no O_TMPFILE.
+    explicit OutputFile(const std::filesystem::path& path, bool unnamed = true);
+    ~OutputFile();
+    OutputFile(const OutputFile&) = delete;
+    OutputFile& operator=(const OutputFile&) = delete;
+
+    /// Appends `bytes`.
+    void write(std::span<const std::byte> bytes);
+    /// Makes what was written visible as `path`. Nothing may be written after.
+    void commit();
+
+    [[nodiscard]] std::uint64_t size_bytes() const noexcept { return size_bytes_; }
+
+private:
+    void discard() noexcept;
+
+    std::filesystem::path path_;       // as the caller named it; for messages
+    std::filesystem::path target_;     // where it goes: links resolved
+    std::filesystem::path temporary_;  // the hidden file's name, empty while it has none
+    int descriptor_ = -1;
+    bool direct_ = false;  // the target is no regular file: written in place
+    std::uint64_t size_bytes_ = 0;
+};
+
+}  // namespace tandem

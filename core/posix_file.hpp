@@ -1,0 +1,53 @@
+#pragma once
+// File descriptors, and the errors of the calls on them.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <tandem/error.hpp>
+
+namespace tandem {
+
+/// An open file descriptor; closes itself.
+class FileDescriptor {
+public:
+    FileDescriptor() = default;
+    explicit FileDescriptor(int number) noexcept : number_(number) {}
+    ~FileDescriptor() { reset(); }
+    FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+        std::swap(number_, other.number_);
+        return *this;
+    }
+    FileDescriptor(const FileDescriptor&) = delete;
+    FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+    [[nodiscard]] int number() const noexcept { return number_; }
+    [[nodiscard]] bool is_open() const noexcept { return number_ >= 0; }
+    void reset() noexcept;
+
+private:
+    int number_ = -1;
+};
+
+/// `path` as messages name it: on one line.
+std::string printable_path(const std::filesystem::path& path);
+
+/// The io error "PATH: ACTION: the system's words for ERROR_NUMBER".
+Error io_error(const std::filesystem::path& path, std::string_view action, int error_number);
+
+/// Opens `path` with `flags`, O_CLOEXEC and O_NOCTTY; starts again after a signal. Throws io; a directory is one of its errors.
+FileDescriptor open_file(const std::filesystem::path& path, int flags);
+
+/// Reads until `destination` is full or the file ends; the bytes read. Starts again after a signal and after a short read.
+/// Without an offset it reads on from where the last read ended. Throws io with the offset.
+std::size_t read_fully(int descriptor, std::span<std::byte> destination, const std::filesystem::path& path);
+std::size_t read_fully_at(int descriptor, std::uint64_t offset_bytes, std::span<std::byte> destination,
+                          const std::filesystem::path& path);
+
+}  // namespace tandem

@@ -1,0 +1,106 @@
+#include "core/queue_state.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+namespace tandem {
+namespace {
+
+std::uint64_t next_id() noexcept {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+}
+
+}  // namespace
+
+QueueState::QueueState(std::shared_ptr<driver::Queue> native) : id_(next_id()), native_(std::move(native)) {}
+
+void QueueState::Submission::use(const std::shared_ptr<driver::Memory>& memory) {
+    if (memory->uses.mark(state_, state_.id_, state_.open_batch_)) state_.open_memory_.push_back(memory);
+}
+
+QueueState::Submission::~Submission() {
+    ++state_.open_operations_;
+    if (work_bytes_ < large_work_bytes && state_.open_operations_ < batch_operations) return;
+    std::vector<Batch> finished;
+    try {
+        state_.close_batch();
+        finished = state_.take_finished();
+    } catch (...) {
+        // The batch stays open; whoever waits next meets the failure again.
+    }
+    lock_.unlock();
+}
+
+std::shared_ptr<driver::Event> QueueState::close_batch() {
+    std::shared_ptr<driver::Event> event = native_->record();
+    closed_.push_back({open_batch_, event, std::move(open_memory_)});
+    open_memory_.clear();
+    open_operations_ = 0;
+    ++open_batch_;
+    return event;
+}
+
+std::vector<QueueState::Batch> QueueState::take_finished() noexcept {
+    std::vector<Batch> finished;
+    try {
+        while (!closed_.empty() && closed_.front().event->is_done()) {
+            finished.push_back(std::move(closed_.front()));
+            closed_.pop_front();
+        }
+    } catch (...) {
+        // Left in place; `synchronize` reports it.
+    }
+    return finished;
+}
+
+std::shared_ptr<driver::Event> QueueState::record() {
+    const std::lock_guard lock(mutex_);
+    // A batch that holds nothing needs no closing, but the point asked for is a new one all the same.
+    return open_operations_ == 0 ? std::shared_ptr<driver::Event>(native_->record()) : close_batch();
+}
+
+void QueueState::wait_for(const driver::Event& event) {
+    const std::lock_guard lock(mutex_);
+    native_->wait_for(event);
+}
+
+void QueueState::synchronize() {
+    std::deque<Batch> finished;
+    Retained memory;
+    {
+        const std::lock_guard lock(mutex_);
+        finished.swap(closed_);
+        memory.swap(open_memory_);
+        open_operations_ = 0;
+        ++open_batch_;
+    }
+    // The memory is let go of at the end of this scope, after the wait, also where that throws: a lost device uses nothing any
+    // more.
+    native_->synchronize();
+}
+
+void QueueState::wait_batch(std::uint64_t batch) {
+    std::shared_ptr<driver::Event> event;
+    {
+        const std::lock_guard lock(mutex_);
+        if (batch == open_batch_) {
+            event = close_batch();
+        } else {
+            const auto found =
+                std::find_if(closed_.begin(), closed_.end(), [&](const Batch& entry) { return entry.number == batch; });
+            if (found == closed_.end()) return;
+            event = found->event;
+        }
+    }
+    event->wait();
+    reap();
+}
+
+void QueueState::reap() noexcept {
+    std::vector<Batch> finished;  // outlives the lock: freeing may take a while
+    const std::lock_guard lock(mutex_);
+    finished = take_finished();
+}
+
+}  // namespace tandem

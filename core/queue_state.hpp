@@ -1,0 +1,78 @@
+#pragma once
+// What a queue is to core/: the native queue, and the memory that its unfinished work uses.
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/driver.hpp"
+
+namespace tandem {
+
+/// Keeps the memory of submitted work alive until the work is done, and knows when that is.
+///
+/// Work is gathered in batches, each closed by one native event. Recording an event for each small operation would cost as much
+/// as the operation's launch; so a batch holds up to `batch_operations` small ones, or one large one, beside which an event costs
+/// nothing. Waiting for one memory waits for the batch of its last use: at most that many small operations more than needed.
+///
+/// Thread safe; submissions come from one thread at a time.
+class QueueState : public std::enable_shared_from_this<QueueState> {
+public:
+    explicit QueueState(std::shared_ptr<driver::Queue> native);
+
+    /// Exclusive use of the native queue while one operation is submitted and its memory noted.
+    class Submission {
+    public:
+        Submission(QueueState& state, std::size_t work_bytes) : state_(state), lock_(state.mutex_), work_bytes_(work_bytes) {}
+        /// Closes the batch where it is due; finished work's memory is freed outside the lock.
+        ~Submission();
+        Submission(const Submission&) = delete;
+        Submission& operator=(const Submission&) = delete;
+
+        [[nodiscard]] driver::Queue& native() const noexcept { return *state_.native_; }
+        /// Notes that the work uses `memory`. Before the work is submitted.
+        void use(const std::shared_ptr<driver::Memory>& memory);
+
+    private:
+        QueueState& state_;
+        std::unique_lock<std::mutex> lock_;
+        std::size_t work_bytes_;
+    };
+
+    /// A point after everything submitted so far.
+    std::shared_ptr<driver::Event> record();
+    void wait_for(const driver::Event& event);
+    /// Blocks until everything submitted is done, then lets go of its memory. Throws what the work failed with.
+    void synchronize();
+    /// Blocks until the batch is done. Throws what the work failed with.
+    void wait_batch(std::uint64_t batch);
+    /// Lets go of the memory of work that is done; does not wait.
+    void reap() noexcept;
+
+private:
+    using Retained = std::vector<std::shared_ptr<driver::Memory>>;
+    struct Batch {
+        std::uint64_t number;
+        std::shared_ptr<driver::Event> event;
+        Retained memory;
+    };
+
+    static constexpr unsigned batch_operations = 64;
+    // The traffic of a few microseconds on a processor and of one on a GPU.
+    static constexpr std::size_t large_work_bytes = std::size_t{1} << 20U;
+
+    std::shared_ptr<driver::Event> close_batch();  // with mutex_ held
+    std::vector<Batch> take_finished() noexcept;   // with mutex_ held
+
+    const std::uint64_t id_;
+    const std::shared_ptr<driver::Queue> native_;
+    std::mutex mutex_;
+    std::uint64_t open_batch_ = 0;
+    unsigned open_operations_ = 0;
+    Retained open_memory_;
+    std::deque<Batch> closed_;
+};
+
+}  // namespace tandem

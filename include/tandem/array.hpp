@@ -1,0 +1,182 @@
+#pragma once
+// Typed, shaped views on memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tandem/buffer.hpp>
+#include <tandem/dtype.hpp>
+#include <tandem/queue.hpp>
+#include <tandem/shape.hpp>
+
+namespace tandem {
+
+template <class T>
+class HostArray;
+
+/// A view on a buffer: element type, shape, strides, byte offset. Copying one copies the view, not the elements; views share the
+/// memory and keep it alive. Slices, transposes and reinterpretations are views too and cost nothing.
+///
+/// Thread safety: const members may be called from any thread; the elements are ordered by queues.
+class Array {
+public:
+    /// An empty float32 array of shape (0,) without a device.
+    Array() = default;
+
+    /// A view on `buffer`, dense in `order`, starting `offset_bytes` into it; any offset is legal, a multiple of the element's
+    /// size or not. Throws out_of_range where the view does not fit.
+    Array(const Buffer& buffer, DType dtype, Shape shape, std::size_t offset_bytes = 0, Order order = Order::c);
+    /// A view with strides of its own. Throws out_of_range where an element lies outside the buffer.
+    Array(const Buffer& buffer, DType dtype, Shape shape, Strides strides_bytes, std::size_t offset_bytes);
+
+    [[nodiscard]] DType dtype() const noexcept { return dtype_; }
+    [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
+    [[nodiscard]] const Strides& strides_bytes() const noexcept { return strides_bytes_; }
+    [[nodiscard]] std::size_t offset_bytes() const noexcept { return offset_bytes_; }
+    [[nodiscard]] std::size_t dimensions() const noexcept { return shape_.size(); }
+    /// Number of elements.
+    [[nodiscard]] std::int64_t count() const noexcept { return count_; }
+    /// Bytes of the elements: count times element size.
+    [[nodiscard]] std::size_t size_bytes() const noexcept {
+        return static_cast<std::size_t>(count_) * tandem::size_bytes(dtype_);
+    }
+    /// True where the elements lie without gaps in that order; an array with at most one dimension over 1 is dense in both.
+    [[nodiscard]] bool is_dense(Order order) const noexcept { return order == Order::c ? dense_c_ : dense_fortran_; }
+
+    /// Throws invalid_argument for an array that has none (`Array()`).
+    [[nodiscard]] const Device& device() const;
+    [[nodiscard]] MemoryKind kind() const noexcept { return kind_; }
+
+    /// Where the elements are and how they came there, in words: "device memory", "device memory, loaded from a.npy".
+    [[nodiscard]] const std::string& residency() const noexcept { return residency_; }
+
+    /// Elements `start` to `stop` (not included) by `step` along `axis`, as Python's slices: negative positions count from the
+    /// end, positions beyond the end are clamped, a negative step runs backwards. Throws out_of_range for an axis that is not
+    /// there, invalid_argument for a zero step.
+    [[nodiscard]] Array slice(std::size_t axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1) const;
+    /// The sub-array at position `index` of `axis`, one dimension less. Throws out_of_range.
+    [[nodiscard]] Array at(std::size_t axis, std::int64_t index) const;
+    /// Dimensions in reversed order.
+    [[nodiscard]] Array transpose() const;
+    /// The same elements in C order as another shape of equal count; one dimension may be -1. Throws invalid_argument where the
+    /// counts differ, or where the strides don't allow it without a copy.
+    [[nodiscard]] Array reshape(Shape shape) const;
+    /// The same bytes as another type; the last dimension grows or shrinks with the element size. Throws invalid_argument where
+    /// it can't.
+    [[nodiscard]] Array view_as(DType dtype) const;
+
+    /// The elements for the host to read or write, as a range in memory order that ends with its scope. Waits for the pending
+    /// work on this array's memory, and for nothing else. Throws invalid_argument where T is not the element type or the array is
+    /// not dense in either order.
+    template <class T>
+    [[nodiscard]] HostArray<T> map(Access access) const;
+
+    /// For core/ alone.
+    [[nodiscard]] const std::shared_ptr<driver::Memory>& memory() const noexcept { return memory_; }
+    [[nodiscard]] HostView map_bytes(Access access, DType expected) const;
+    void set_residency(std::string text) { residency_ = std::move(text); }
+
+private:
+    void finish();  // derives count and density from shape and strides; checks bounds
+
+    Device device_{nullptr};
+    std::shared_ptr<driver::Memory> memory_;
+    std::size_t buffer_bytes_ = 0;
+    MemoryKind kind_ = MemoryKind::device;
+    DType dtype_ = DType::float32;
+    bool dense_c_ = true;
+    bool dense_fortran_ = true;
+    std::int64_t count_ = 0;
+    std::size_t offset_bytes_ = 0;
+    Shape shape_{0};
+    Strides strides_bytes_{4};
+    std::string residency_;
+};
+
+/// The elements of an array as the host sees them: a contiguous range of T. Move-only; see HostView.
+template <class T>
+class HostArray {
+public:
+    HostArray(HostView view, std::int64_t count) : view_(std::move(view)), count_(static_cast<std::size_t>(count)) {}
+
+    [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(view_.data()); }
+    [[nodiscard]] std::size_t size() const noexcept { return count_; }
+    [[nodiscard]] T* begin() const noexcept { return data(); }
+    [[nodiscard]] T* end() const noexcept { return data() + count_; }
+    [[nodiscard]] T& operator[](std::size_t index) const noexcept { return data()[index]; }
+    [[nodiscard]] std::span<T> span() const noexcept { return {data(), count_}; }
+    [[nodiscard]] bool in_place() const noexcept { return view_.in_place(); }
+    void unmap() { view_.unmap(); }
+
+private:
+    HostView view_;
+    std::size_t count_;
+};
+
+template <class T>
+HostArray<T> Array::map(Access access) const {
+    return HostArray<T>(map_bytes(access, dtype_of<T>), count_);
+}
+
+/// A dense array of uninitialised elements. Throws as Buffer and `element_count` do.
+Array empty(const Device& device, DType dtype, Shape shape, MemoryKind kind = MemoryKind::device, Order order = Order::c);
+
+/// An uninitialised array on the same device with the same dtype, shape, memory kind and, where `array` is dense, order.
+Array empty_like(const Array& array);
+
+/// Copies elements between arrays of one dtype and shape. On one device the call returns once the copy is queued. Between
+/// devices, of one backend or two, it goes through the host in bounded pieces, and the call waits for it, since no driver orders
+/// work across vendors. Throws invalid_argument for differing dtypes or shapes, or partial overlap.
+void copy(Queue& queue, const Array& source, const Array& destination);
+
+/// Copies `source`, elements in C order, into `destination`. Returns once queued: `source` must stay valid and unchanged until
+/// the queue has passed this point. Throws invalid_argument where counts or types differ.
+template <class T>
+void copy(Queue& queue, std::span<const T> source, const Array& destination);
+template <class T>
+void copy(Queue& queue, const std::vector<T>& source, const Array& destination) {
+    copy(queue, std::span<const T>(source), destination);
+}
+
+/// Copies `source`, elements in C order, into `destination`. Returns once queued: `destination` holds them once the queue has
+/// passed this point. Throws invalid_argument where counts or types differ.
+template <class T>
+void copy(Queue& queue, const Array& source, std::span<T> destination);
+template <class T>
+void copy(Queue& queue, const Array& source, std::vector<T>& destination) {
+    copy(queue, source, std::span<T>(destination));
+}
+
+/// The elements in C order. Waits.
+template <class T>
+std::vector<T> to_vector(Queue& queue, const Array& source);
+
+namespace detail {
+void write_elements(Queue& queue, const void* source, std::size_t count, DType dtype, const Array& destination);
+void read_elements(Queue& queue, const Array& source, void* destination, std::size_t count, DType dtype);
+}  // namespace detail
+
+template <class T>
+void copy(Queue& queue, std::span<const T> source, const Array& destination) {
+    detail::write_elements(queue, source.data(), source.size(), dtype_of<T>, destination);
+}
+
+template <class T>
+void copy(Queue& queue, const Array& source, std::span<T> destination) {
+    detail::read_elements(queue, source, destination.data(), destination.size(), dtype_of<T>);
+}
+
+template <class T>
+std::vector<T> to_vector(Queue& queue, const Array& source) {
+    std::vector<T> elements(static_cast<std::size_t>(source.count()));
+    copy(queue, source, std::span<T>(elements));
+    queue.synchronize();
+    return elements;
+}
+
+}  // namespace tandem

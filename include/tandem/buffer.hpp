@@ -1,0 +1,98 @@
+#pragma once
+// Untyped memory of a device.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include <tandem/device.hpp>
+
+namespace tandem {
+
+namespace driver {
+class Memory;
+}
+
+/// Where a buffer's bytes live, and who can reach them.
+enum class MemoryKind : std::uint8_t {
+    device,  ///< the device's own memory; cuMemAlloc, clCreateBuffer, the heap
+};
+
+/// "device" and so on.
+std::string_view to_string(MemoryKind kind) noexcept;
+
+/// What a host view is for. `write` promises to write every byte: what was there before is not fetched.
+enum class Access : std::uint8_t { read, write, read_write };
+
+class HostView;
+
+/// Bytes of one memory kind on one device. Move-only; arrays made on it share its memory and keep it alive beyond the buffer.
+///
+/// Dropping the last holder never waits: a queue keeps what it uses until it has used it.
+/// Thread safety: different threads may use one buffer; ordering their work is theirs.
+class Buffer {
+public:
+    /// `size_bytes` of uninitialised memory; 0 is legal and takes nothing from the device. May be larger than the device's
+    /// largest single allocation. Throws out_of_memory with the sizes, holding nothing; unsupported where the device lacks the
+    /// kind. Native calls: cuMemAlloc; clCreateBuffer, once for each window.
+    Buffer(const Device& device, std::size_t size_bytes, MemoryKind kind = MemoryKind::device);
+
+    Buffer(Buffer&&) noexcept = default;
+    Buffer& operator=(Buffer&&) noexcept = default;
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    ~Buffer() = default;
+
+    [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
+    [[nodiscard]] MemoryKind kind() const noexcept { return kind_; }
+    [[nodiscard]] const Device& device() const noexcept { return device_; }
+
+    /// A view of all bytes for the host. Waits for the pending work on this buffer, and for no other. In place where host and
+    /// device share the memory; else a copy that is fetched here (unless `write`) and brought back when the view ends (unless
+    /// `read`).
+    [[nodiscard]] HostView map(Access access) const;
+
+    /// For core/ alone. Null for zero bytes.
+    [[nodiscard]] const std::shared_ptr<driver::Memory>& memory() const noexcept { return memory_; }
+
+private:
+    Device device_;
+    std::shared_ptr<driver::Memory> memory_;
+    std::size_t size_bytes_;
+    MemoryKind kind_;
+};
+
+/// Bytes of a buffer as the host sees them, from `map` until `unmap` or the end of scope. Holds the memory. Move-only.
+/// The device must not work on these bytes meanwhile, unless both only read.
+class HostView {
+public:
+    /// A view of no bytes.
+    HostView() noexcept;
+    HostView(HostView&& other) noexcept;
+    HostView& operator=(HostView&& other) noexcept;
+    HostView(const HostView&) = delete;
+    HostView& operator=(const HostView&) = delete;
+    ~HostView();
+
+    [[nodiscard]] std::byte* data() const noexcept { return data_; }
+    [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
+    /// True where the bytes are the memory itself and nothing was or will be copied.
+    [[nodiscard]] bool in_place() const noexcept;
+
+    /// Ends the view and brings written bytes to the device; later calls do nothing. The destructor does the same but can't
+    /// report a failure, so call this where one matters.
+    void unmap();
+
+    /// For core/ alone: maps a range of `memory`.
+    HostView(const Device& device, std::shared_ptr<driver::Memory> memory, std::size_t offset_bytes, std::size_t size_bytes,
+             Access access);
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+    std::byte* data_ = nullptr;
+    std::size_t size_bytes_ = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,78 @@
+#pragma once
+// Arrays from and to .npy files.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <tandem/array.hpp>
+#include <tandem/mapped_file.hpp>
+#include <tandem/npy_header.hpp>
+
+namespace tandem::npy {
+
+/// A .npy file, open: its header, and its data as mapped memory. A shared handle, as MappedFile.
+///
+/// Opening reads the header alone and maps the rest without touching it: the same cost at any size.
+/// Thread safety: const members may be called from any thread.
+class File {
+public:
+    /// Throws io and bad_file as `MappedFile::open` and `parse_header` do, and bad_file where the file ends before its data; with
+    /// `strict` also where bytes follow the data.
+    static File open(const std::filesystem::path& path, bool strict = false);
+
+    [[nodiscard]] const Header& header() const noexcept { return header_; }
+    [[nodiscard]] const MappedFile& mapping() const noexcept { return mapping_; }
+    /// The data as the file has it, byte order included; alignment is whatever the file gives.
+    [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
+    /// Bytes behind the data.
+    [[nodiscard]] std::uint64_t trailing_bytes() const noexcept;
+
+private:
+    MappedFile mapping_;
+    Header header_;
+};
+
+/// The array in `file`, copied to the device's memory; waits. Big-endian elements are swapped and bool bytes made 0 or 1 on the
+/// device. Dates and durations come as int64; text and void items as uint8 with the item's bytes as a last dimension.
+///
+/// `as` says what void items of its size are ("V2" from bfloat16 writers). Throws invalid_argument where the sizes differ;
+/// invalid_argument for a structured file (see `load_fields`); bad_file where the file has become shorter; out_of_memory.
+Array load(const Device& device, const File& file, std::optional<DType> as = {});
+/// The same for the file at `path`.
+Array load(const Device& device, const std::filesystem::path& path, std::optional<DType> as = {});
+
+/// A structured file on a device: one buffer with all records, and a strided view for each field.
+class Records {
+public:
+    /// The field at `path` ("mass", or "position.x" where structures nest), without copying. Throws out_of_range, naming the
+    /// fields there are; text and void fields come as uint8 with the item's bytes as a last dimension.
+    [[nodiscard]] Array field(std::string_view path) const;
+    [[nodiscard]] const Header& header() const noexcept { return header_; }
+
+    /// For core/ alone.
+    Records(Header header, std::shared_ptr<const Buffer> buffer, std::string residency)
+        : header_(std::move(header)), buffer_(std::move(buffer)), residency_(std::move(residency)) {}
+
+private:
+    Header header_;
+    std::shared_ptr<const Buffer> buffer_;  // all records
+    std::string residency_;
+};
+
+/// All fields of a structured file, copied to the device's memory in one go; waits. Big-endian fields are swapped there.
+/// Throws invalid_argument where the file is not structured.
+Records load_fields(const Device& device, const std::filesystem::path& path);
+
+/// Writes `array` to `path`: Fortran order as such, anything else in C order. Waits for the array's pending work. The file
+/// appears complete or not at all; an earlier one stays until then. `alignment`, a power of two from 64 on, is what the data's
+/// offset is a multiple of; the page size lets others map the data in place. Throws io; nothing is left behind.
+void save(const std::filesystem::path& path, const Array& array, std::size_t alignment = 64);
+/// The same, after everything that `queue` holds.
+void save(Queue& queue, const Array& array, const std::filesystem::path& path, std::size_t alignment = 64);
+
+}  // namespace tandem::npy

@@ -1,0 +1,15 @@
+#pragma once
+// Everything in one header.
+
+#include <tandem/array.hpp>
+#include <tandem/buffer.hpp>
+#include <tandem/device.hpp>
+#include <tandem/dtype.hpp>
+#include <tandem/error.hpp>
+#include <tandem/mapped_file.hpp>
+#include <tandem/npy.hpp>
+#include <tandem/npy_header.hpp>
+#include <tandem/ops.hpp>
+#include <tandem/queue.hpp>
+#include <tandem/raw.hpp>
+#include <tandem/shape.hpp>

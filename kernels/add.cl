@@ -1,0 +1,2 @@
+#define ADD(n, left, right) TANDEM_BITS(n, TANDEM_SUM(TANDEM_VALUE(n, left), TANDEM_VALUE(n, right)))
+TANDEM_DEFINE_BINARY(ADD)

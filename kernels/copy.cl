@@ -1,0 +1,2 @@
+#define COPY(n, in) TANDEM_PROPER(in)
+TANDEM_DEFINE_UNARY(COPY)

@@ -1,0 +1,2 @@
+#pragma once
+// twice: out = in + in. The rules are those of add.hpp.
