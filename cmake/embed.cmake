@@ -14,6 +14,6 @@ __asm__(
     ".byte 0\n"
     ".text\n");
 ]=])
-    set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS ${file} SKIP_LINTING ON)
+    set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES OBJECT_DEPENDS ${file} SKIP_LINTING ON)
     target_sources(${target} PRIVATE ${source})
 endfunction()

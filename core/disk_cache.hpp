@@ -20,6 +20,9 @@ public:
     /// that is missing is made with the first entry, for this user alone.
     explicit DiskCache(std::filesystem::path directory, std::uint64_t limit_bytes = std::uint64_t{256} << 20U);
 
+    /// False for a cache that keeps nothing: where making an entry is costly in itself, ask first.
+    [[nodiscard]] bool is_enabled() const noexcept { return !directory_.empty(); }
+
     /// What was stored under exactly `key`, or empty.
     [[nodiscard]] std::optional<std::vector<std::byte>> load(std::string_view key) const noexcept;
 

@@ -59,7 +59,7 @@ private:
         Retained memory;
     };
 
-    static constexpr unsigned batch_operations = 64;
+    static constexpr unsigned batch_operations = 128;
     // The traffic of a few microseconds on a processor and of one on a GPU.
     static constexpr std::size_t large_work_bytes = std::size_t{1} << 20U;
 

@@ -1,5 +1,5 @@
-// Neighbouring bytes are exchanged, then neighbouring pairs, then neighbouring fours, as far as a component reaches: shifts and masks work on one
-// component and on a vector alike, and compilers know them as a byte swap.
+// Neighbouring bytes are exchanged, then neighbouring pairs, then neighbouring fours, as far as a component reaches: shifts and
+// masks work on one component and on a vector alike, and compilers know them as a byte swap.
 #define TANDEM_EXCHANGE(x, bits, mask) x = ((x >> bits) & (tandem_one)mask) | ((x & (tandem_one)mask) << bits)
 #if TANDEM_COMPONENT_BYTES == 1
 #define TANDEM_REVERSE(x) x = TANDEM_PROPER(x)

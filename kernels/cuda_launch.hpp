@@ -25,7 +25,7 @@ struct Tuning {
 };
 
 /// The one place that decides it.
-inline constexpr Tuning tuning{256, 64, Hint::none, Hint::none};
+inline constexpr Tuning tuning{256, 16, Hint::none, Hint::none};
 
 /// Accesses narrower than 16 bytes are not unrolled beyond this, which keeps the code small.
 inline constexpr unsigned max_units_per_thread = 8;

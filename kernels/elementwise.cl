@@ -1,15 +1,19 @@
-// What every elementwise kernel shares in OpenCL C 1.2; kernels/NAME.cl follows in the same text, defines one operation and invokes
-// TANDEM_DEFINE_UNARY or TANDEM_DEFINE_BINARY, which emit its kernels: packs_16, _8, _4, _2, _1, strided_aligned and strided_bytes, or those of
-// them that differ.
+// What every elementwise kernel shares in OpenCL C 1.2; kernels/NAME.cl follows in the same text, defines one operation and
+// invokes TANDEM_DEFINE_UNARY or TANDEM_DEFINE_BINARY, which emit its kernels: packs_16, _8, _4, _2, _1, strided_aligned and
+// strided_bytes, or those of them that differ.
 //
-// backends/opencl/kernel.cpp defines on the command line: TANDEM_DTYPE_name; TANDEM_LANES, how many components make a pack; TANDEM_UNALIGNED,
-// whether the device reads and writes any type at any address (CPUs do); TANDEM_STREAMING; how work is spread, TANDEM_GROUP_ITEMS,
-// TANDEM_PACKS_PER_ITEM (0: the call says), TANDEM_ELEMENTS_PER_ITEM; and the limits TANDEM_DIMENSIONS and TANDEM_OPERANDS.
+// backends/opencl/kernel.cpp defines on the command line: TANDEM_DTYPE_name; TANDEM_LANES, how many components make a pack;
+// TANDEM_UNALIGNED, whether the device reads and writes any type at any address (CPUs do); TANDEM_STREAMING; how work is
+// spread, TANDEM_GROUP_ITEMS, TANDEM_PACKS_PER_ITEM (0: the call says), TANDEM_ELEMENTS_PER_ITEM; and the limits
+// TANDEM_DIMENSIONS and TANDEM_OPERANDS.
 //
-// Elements are handled as bits, in components: a complex number is two, everything else is one. An operation is a macro that takes `one`
-// (a single component) or `pack` (a vector of them), then its inputs' bits, and gives the output's bits.
+// Elements are handled as bits, in components: a complex number is two, everything else is one. An operation is a macro that
+// takes `one` (a single component) or `pack` (a vector of them), then its inputs' bits, and gives the output's bits.
 
 #pragma OPENCL FP_CONTRACT OFF
+#ifdef __clang__  // packs wider than the CPU's registers are passed between functions that are all inlined
+#pragma clang diagnostic ignored "-Wpsabi"
+#endif
 
 #define TANDEM_JOIN_(a, b) a##b
 #define TANDEM_JOIN(a, b) TANDEM_JOIN_(a, b)
@@ -49,8 +53,9 @@ typedef TANDEM_JOIN(TANDEM_COMPONENT, TANDEM_LANES) tandem_pack;
 #define TANDEM_PROPER(bits) (bits)
 
 #if defined(TANDEM_DTYPE_float16)
-// Conversions by vload_half and vstore_half need no cl_khr_fp16. They go through private memory, which compilers turn into registers, so
-// that the access to global memory has the pack's width and not a half's.
+#define TANDEM_ROUNDS
+// Conversions by vload_half and vstore_half need no cl_khr_fp16. They go through private memory, which compilers turn into
+// registers, so that the access to global memory has the pack's width and not a half's.
 #define TANDEM_CONVERSIONS(n, lanes)                                     \
     static inline float##lanes tandem_value_##n(tandem_##n bits) {       \
         return vload_half##lanes(0, (const __private half*)&bits);       \
@@ -60,9 +65,23 @@ typedef TANDEM_JOIN(TANDEM_COMPONENT, TANDEM_LANES) tandem_pack;
         vstore_half##lanes##_rte(value, 0, (__private half*)&bits);      \
         return bits;                                                     \
     }
+#if defined(__F16C__) && __clang_major__ >= 15
+// An x86 CPU: a compiler's vload_half may be emulated there, though the CPU has the instructions. Older versions lack _Float16.
+TANDEM_CONVERSIONS(one, )
+typedef TANDEM_JOIN(float, TANDEM_LANES) tandem_float_pack;
+typedef _Float16 tandem_half_pack __attribute__((ext_vector_type(TANDEM_LANES)));
+static inline tandem_float_pack tandem_value_pack(tandem_pack bits) {
+    return __builtin_convertvector(__builtin_astype(bits, tandem_half_pack), tandem_float_pack);
+}
+static inline tandem_pack tandem_bits_pack(tandem_float_pack value) {
+    return __builtin_astype(__builtin_convertvector(value, tandem_half_pack), tandem_pack);
+}
+#else
 TANDEM_EACH_SHAPE(TANDEM_CONVERSIONS)
+#endif
 
 #elif defined(TANDEM_DTYPE_bfloat16)
+#define TANDEM_ROUNDS
 // The upper half of a float; rounded to nearest even, a NaN kept one by setting its quiet bit.
 #define TANDEM_CONVERSIONS(n, lanes)                                                      \
     static inline float##lanes tandem_value_##n(tandem_##n bits) {                        \
@@ -72,7 +91,7 @@ TANDEM_EACH_SHAPE(TANDEM_CONVERSIONS)
         const uint##lanes word = as_uint##lanes(value);                                   \
         const uint##lanes rounded = (word + 0x7fffu + ((word >> 16) & 1u)) >> 16;         \
         const uint##lanes quiet = (word >> 16) | 0x40u;                                   \
-        return convert_ushort##lanes(select(rounded, quiet, isnan(value)));               \
+        return convert_ushort##lanes((word & 0x7fffffffu) > 0x7f800000u ? quiet : rounded); \
     }
 TANDEM_EACH_SHAPE(TANDEM_CONVERSIONS)
 
@@ -150,12 +169,16 @@ static inline void tandem_store_bytes(__global uchar* to, tandem_one bits) {
 #endif
 #endif
 
-// A streaming store leaves the cache alone: where the output is written once and too large to stay there, a CPU is spared reading each line
-// before it is overwritten. No fence is needed: what hands a finished kernel over to other threads orders these stores too.
+// A streaming store leaves the cache alone: where the output is written once and too large to stay there, a CPU is spared
+// reading each line before it is overwritten. No fence is needed: what hands a finished kernel over to other threads orders
+// these stores too.
 #if TANDEM_STREAMING && defined(__has_builtin)
 #if __has_builtin(__builtin_nontemporal_store)
 #define TANDEM_CAN_STREAM 1
 static inline void tandem_stream_pack(__global uchar* to, tandem_pack bits) {
+#if defined(TANDEM_ROUNDS) && defined(__clang__) && defined(__F16C__)
+    __asm__("" : "+x"(bits));  // LLVM makes conversion and store one instruction, and that one does not stream
+#endif
     __builtin_nontemporal_store(bits, (__global tandem_pack*)to);
 }
 #endif
@@ -193,23 +216,32 @@ struct tandem_strided {
     store(out + call.offsets[0] + (at), TANDEM_##arity##_APPLY(op, n, load(left + call.offsets[1] + (at)),                \
                                                                load(right + call.offsets[2] + (at))))
 
-// The items of a group take neighbouring packs, and each item every TANDEM_GROUP_ITEMS-th: neighbouring items' accesses coalesce on a GPU,
-// while a group of one item walks a stretch of memory, which is what suits a CPU. The first items do the edges besides.
-#define TANDEM_EACH_PACK(arity, op, width, store)                                                                           \
-    for (uint step = 0; step < steps; ++step) {                                                                             \
-        TANDEM_APPLY_AT(arity, op, pack, tandem_load_pack_##width, store, start + (ulong)step * (TANDEM_GROUP_ITEMS * TANDEM_PACK_BYTES)); \
+// The items of a group take neighbouring packs, and each item every TANDEM_GROUP_ITEMS-th: neighbouring items' accesses
+// coalesce on a GPU, while a group of one item walks a stretch of memory, which is what suits a CPU. The first group does the
+// edges besides. Where an item has one pack, as on GPUs, its life is too short for a loop's bookkeeping.
+#define TANDEM_PACK_AT(arity, op, width, store, at) TANDEM_APPLY_AT(arity, op, pack, tandem_load_pack_##width, store, at)
+#if TANDEM_PACKS_PER_ITEM == 1
+#define TANDEM_EACH_PACK(arity, op, width, store) \
+    if (pack < call.packs) { TANDEM_PACK_AT(arity, op, width, store, start); }
+#else
+#define TANDEM_EACH_PACK(arity, op, width, store)                                                                      \
+    const ulong ahead = pack < call.packs ? (call.packs - pack + TANDEM_GROUP_ITEMS - 1) / TANDEM_GROUP_ITEMS : 0;     \
+    const uint steps = ahead < TANDEM_STEPS ? ahead : TANDEM_STEPS;                                                    \
+    for (uint step = 0; step < steps; ++step) {                                                                        \
+        TANDEM_PACK_AT(arity, op, width, store, start + (ulong)step * (TANDEM_GROUP_ITEMS * TANDEM_PACK_BYTES));       \
     }
+#endif
 
 #define TANDEM_PACKS_KERNEL(arity, op, width, access, each_pack)                                                       \
     TANDEM_KERNEL packs_##width(__global uchar* out, TANDEM_##arity##_INPUTS, const struct tandem_packs call) {        \
-        for (ulong edge = get_global_id(0); edge < call.edges; edge += get_global_size(0)) {                            \
-            const ulong at = (edge < call.head ? edge : edge + call.packs * TANDEM_LANES) * TANDEM_COMPONENT_BYTES;    \
-            TANDEM_APPLY_AT(arity, op, one, tandem_load_##access, tandem_store_##access, at);                          \
+        if (get_group_id(0) == 0) {                                                                                    \
+            for (uint edge = get_local_id(0); edge < call.edges; edge += TANDEM_GROUP_ITEMS) {                         \
+                const ulong at = (edge < call.head ? edge : edge + call.packs * TANDEM_LANES) * TANDEM_COMPONENT_BYTES; \
+                TANDEM_APPLY_AT(arity, op, one, tandem_load_##access, tandem_store_##access, at);                      \
+            }                                                                                                          \
         }                                                                                                              \
-        const ulong pack = get_group_id(0) * (ulong)(TANDEM_GROUP_ITEMS * TANDEM_STEPS) + get_local_id(0);    \
-        const ulong ahead = pack < call.packs ? (call.packs - pack + TANDEM_GROUP_ITEMS - 1) / TANDEM_GROUP_ITEMS : 0; \
-        const uint steps = ahead < TANDEM_STEPS ? ahead : TANDEM_STEPS;                                                   \
-        const ulong start = call.head * TANDEM_COMPONENT_BYTES + pack * TANDEM_PACK_BYTES;                                            \
+        const ulong pack = get_group_id(0) * (ulong)(TANDEM_GROUP_ITEMS * TANDEM_STEPS) + get_local_id(0);             \
+        const ulong start = call.head * TANDEM_COMPONENT_BYTES + pack * TANDEM_PACK_BYTES;                             \
         each_pack(arity, op, width)                                                                                    \
     }
 #define TANDEM_PLAIN(arity, op, width) TANDEM_EACH_PACK(arity, op, width, tandem_store_pack_##width)

@@ -24,7 +24,7 @@ inline constexpr bool has_kernels = kernel_dtype(op, dtype) == dtype;
 // accesses are wide enough, so that arithmetic keeps up with the memory.
 
 /// Integers of `Lane`, as many as fill a Word, each wrapping by itself.
-template <class Lane, class Word>
+template <class Lane, class Word = Lane>
 struct Integers {
     Word bits;
     friend __device__ Integers operator+(Integers left, Integers right) {
@@ -55,9 +55,11 @@ private:
         return value;
     }
     static __device__ Half from_float(float value) {
-        Half half;
-        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(value));
-        return half;
+        // The bits leave the asm in a 32-bit register: where their lower byte is stored alone, ptxas 13.0 takes a 16-bit one for
+        // a number and stores that number as an integer.
+        std::uint32_t both;
+        asm("{ .reg .b16 half; cvt.rn.f16.f32 half, %1; mov.b32 %0, {half, half}; }" : "=r"(both) : "f"(value));
+        return {static_cast<std::uint16_t>(both)};
     }
 };
 
@@ -102,8 +104,8 @@ template <DType>
 struct Element;
 // clang-format off
 template <> struct Element<DType::boolean> : ElementTypes<Booleans<std::uint8_t>, Booleans<std::uint32_t>> {};
-template <> struct Element<DType::uint8> : ElementTypes<Integers<std::uint8_t, std::uint8_t>, Integers<std::uint8_t, std::uint32_t>> {};
-template <> struct Element<DType::uint16> : ElementTypes<Integers<std::uint16_t, std::uint16_t>, Integers<std::uint16_t, std::uint32_t>> {};
+template <> struct Element<DType::uint8> : ElementTypes<Integers<std::uint8_t>, Integers<std::uint8_t, std::uint32_t>> {};
+template <> struct Element<DType::uint16> : ElementTypes<Integers<std::uint16_t>, Integers<std::uint16_t, std::uint32_t>> {};
 template <> struct Element<DType::uint32> : ElementTypes<std::uint32_t> {};
 template <> struct Element<DType::uint64> : ElementTypes<std::uint64_t> {};
 template <> struct Element<DType::float16> : ElementTypes<Half> {};
@@ -302,7 +304,7 @@ __device__ void contiguous_entry(unsigned char* out, const unsigned char* left, 
 template <class Operation, Op op, DType dtype, bool aligned>
 __device__ void strided_entry(unsigned char* out, const unsigned char* left, const unsigned char* right,
                               const StridedLayout& layout, std::int64_t rows) {
-    if constexpr (has_kernels<op, dtype> && (aligned || item_bytes < dtype >> 1)) {
+    if constexpr (has_kernels<op, dtype> && (aligned || item_bytes<dtype> != 1)) {
         strided<Operation, inputs_of<op>, dtype, aligned ? item_bytes<dtype> : 1U>(out, left, right, layout, rows);
     }
 }

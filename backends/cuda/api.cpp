@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <string>
+#include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "tandem/error.hpp"
@@ -11,55 +12,40 @@ namespace tandem::cuda {
 
 namespace {
 
+bool is_one_of(CUresult result, std::initializer_list<CUresult> results) {
+    return std::find(results.begin(), results.end(), result) != results.end();
+}
+
 ErrorCode code_of(CUresult result) {
-    switch (result) {
-        case CUDA_ERROR_OUT_OF_MEMORY:
-        case CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED:
-            return ErrorCode::out_of_memory;
-        case CUDA_ERROR_NO_DEVICE:
-        case CUDA_ERROR_INVALID_DEVICE:
-        case CUDA_ERROR_DEVICE_UNAVAILABLE:
-        case CUDA_ERROR_DEVICE_NOT_LICENSED:
-        case CUDA_ERROR_STUB_LIBRARY:
-        case CUDA_ERROR_NOT_INITIALIZED:
-        case CUDA_ERROR_DEINITIALIZED:
-        case CUDA_ERROR_SYSTEM_NOT_READY:
-        case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-        case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
-        case CUDA_ERROR_MPS_CONNECTION_FAILED:
-        case CUDA_ERROR_MPS_SERVER_NOT_READY:
-        case CUDA_ERROR_MPS_MAX_CLIENTS_REACHED:
-            return ErrorCode::unavailable;
-        case CUDA_ERROR_NOT_SUPPORTED:
-        case CUDA_ERROR_NOT_PERMITTED:
-        case CUDA_ERROR_NO_BINARY_FOR_GPU:
-        case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-        case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
-        case CUDA_ERROR_JIT_COMPILATION_DISABLED:
-        case CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER:
-            return ErrorCode::unsupported;
-        case CUDA_ERROR_INVALID_PTX:
-            return ErrorCode::build_failed;
-        // After any of these the context returns nothing but errors.
-        case CUDA_ERROR_ECC_UNCORRECTABLE:
-        case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-        case CUDA_ERROR_ILLEGAL_ADDRESS:
-        case CUDA_ERROR_LAUNCH_TIMEOUT:
-        case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-        case CUDA_ERROR_ASSERT:
-        case CUDA_ERROR_HARDWARE_STACK_ERROR:
-        case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-        case CUDA_ERROR_MISALIGNED_ADDRESS:
-        case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-        case CUDA_ERROR_INVALID_PC:
-        case CUDA_ERROR_LAUNCH_FAILED:
-        case CUDA_ERROR_EXTERNAL_DEVICE:
-        case CUDA_ERROR_MPS_RPC_FAILURE:
-        case CUDA_ERROR_MPS_CLIENT_TERMINATED:
-            return ErrorCode::device_lost;
-        default:
-            return ErrorCode::internal;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) return ErrorCode::out_of_memory;
+    if (result == CUDA_ERROR_INVALID_PTX) return ErrorCode::build_failed;
+    if (is_one_of(result,
+                  {CUDA_ERROR_NO_DEVICE, CUDA_ERROR_INVALID_DEVICE, CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_DEVICE_NOT_LICENSED,
+                   CUDA_ERROR_STUB_LIBRARY, CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_DEINITIALIZED, CUDA_ERROR_SYSTEM_NOT_READY,
+                   CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, CUDA_ERROR_MPS_CONNECTION_FAILED,
+                   CUDA_ERROR_MPS_SERVER_NOT_READY, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED})) {
+        return ErrorCode::unavailable;
     }
+    if (is_one_of(result, {CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_NO_BINARY_FOR_GPU,
+                           CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
+                           CUDA_ERROR_JIT_COMPILATION_DISABLED, CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER})) {
+        return ErrorCode::unsupported;
+    }
+    // After any of these the context returns nothing but errors.
+    if (is_one_of(result, {CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE, CUDA_ERROR_ILLEGAL_ADDRESS,
+                           CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_ASSERT,
+                           CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
+                           CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC, CUDA_ERROR_LAUNCH_FAILED,
+                           CUDA_ERROR_EXTERNAL_DEVICE, CUDA_ERROR_MPS_RPC_FAILURE, CUDA_ERROR_MPS_CLIENT_TERMINATED})) {
+        return ErrorCode::device_lost;
+    }
+    return ErrorCode::internal;
+}
+
+const char* name_of(const Api& api, CUresult result) {
+    const char* name = nullptr;
+    api.cuGetErrorName(result, &name);
+    return name != nullptr ? name : "an unknown CUresult";
 }
 
 }  // namespace
@@ -82,18 +68,12 @@ Api::Api() {
     TANDEM_FOR_EACH_OPTIONAL_CUDA_FUNCTION(TANDEM_X)
 #undef TANDEM_X
     if (const CUresult result = cuInit(0); result != CUDA_SUCCESS) {
-        const char* name = nullptr;
-        cuGetErrorName(result, &name);
-        throw Error(ErrorCode::unavailable, fmt::format("cuInit: {}", name != nullptr ? name : std::to_string(result)),
-                    static_cast<int>(result));
+        throw Error(ErrorCode::unavailable, fmt::format("cuInit: {}", name_of(*this, result)), static_cast<int>(result));
     }
 }
 
 void Api::fail(CUresult result, std::string_view where, std::string_view operation) const {
-    const char* name = nullptr;
-    cuGetErrorName(result, &name);
-    const std::string error = name != nullptr ? std::string(name) : fmt::format("CUresult {}", static_cast<int>(result));
-    throw Error(code_of(result), fmt::format("{}{}{}: {}", where, where.empty() ? "" : ": ", operation, error),
+    throw Error(code_of(result), fmt::format("{}{}{}: {}", where, where.empty() ? "" : ": ", operation, name_of(*this, result)),
                 static_cast<int>(result));
 }
 

@@ -13,48 +13,22 @@ namespace tandem::cuda {
 
 // The functions taken from the driver. cuda.h maps most names to a versioned symbol (cuMemAlloc to cuMemAlloc_v2); the list is
 // expanded after it, so that type, member and symbol are all of that version.
+// clang-format off
 #define TANDEM_FOR_EACH_CUDA_FUNCTION(X) \
-    X(cuInit)                            \
-    X(cuDriverGetVersion)                \
-    X(cuGetErrorName)                    \
-    X(cuDeviceGetCount)                  \
-    X(cuDeviceGet)                       \
-    X(cuDeviceGetName)                   \
-    X(cuDeviceGetAttribute)              \
-    X(cuDeviceTotalMem)                  \
-    X(cuDevicePrimaryCtxRetain)          \
-    X(cuDevicePrimaryCtxRelease)         \
-    X(cuCtxGetCurrent)                   \
-    X(cuCtxPushCurrent)                  \
-    X(cuCtxPopCurrent)                   \
-    X(cuMemAlloc)                        \
-    X(cuMemFree)                         \
-    X(cuMemcpyHtoDAsync)                 \
-    X(cuMemcpyDtoHAsync)                 \
-    X(cuMemcpyDtoDAsync)                 \
-    X(cuStreamCreate)                    \
-    X(cuStreamDestroy)                   \
-    X(cuStreamSynchronize)               \
-    X(cuStreamWaitEvent)                 \
-    X(cuEventCreate)                     \
-    X(cuEventDestroy)                    \
-    X(cuEventRecord)                     \
-    X(cuEventQuery)                      \
-    X(cuEventSynchronize)                \
-    X(cuModuleLoadData)                  \
-    X(cuModuleUnload)                    \
-    X(cuModuleGetFunction)               \
-    X(cuLaunchKernel)
+    X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) \
+    X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) \
+    X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) \
+    X(cuMemAlloc) X(cuMemFree) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) \
+    X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamWaitEvent) \
+    X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) \
+    X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
 
 // Null where the driver is older than they are; checked before use.
 #define TANDEM_FOR_EACH_OPTIONAL_CUDA_FUNCTION(X) \
-    X(cuDeviceGetUuid)                            \
-    X(cuMemPoolCreate)                            \
-    X(cuMemPoolDestroy)                           \
-    X(cuMemPoolSetAttribute)                      \
-    X(cuMemPoolTrimTo)                            \
-    X(cuMemAllocFromPoolAsync)                    \
-    X(cuMemFreeAsync)
+    X(cuDeviceGetUuid) \
+    X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo) \
+    X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync)
+// clang-format on
 
 /// The function table, filled and with cuInit done. Lives until the process ends. Thread safe.
 class Api {
@@ -70,8 +44,7 @@ public:
     /// Throws for a `result` other than success: "cuda:0: cuMemAlloc of 4096 bytes: CUDA_ERROR_OUT_OF_MEMORY" with "cuda:0" as
     /// `where`, which may be empty, and the rest of it as `operation`.
     void check(CUresult result, std::string_view where, std::string_view operation) const {
-        if (result != CUDA_SUCCESS) [[unlikely]]
-            fail(result, where, operation);
+        if (result != CUDA_SUCCESS) fail(result, where, operation);
     }
     [[noreturn]] void fail(CUresult result, std::string_view where, std::string_view operation) const;
 

@@ -105,7 +105,7 @@ void Kernels::launch(CUstream stream, const driver::Elementwise& call) {
     const CUfunction function = get(call.op, call.dtype, variant);
     const CUresult result = context_.api().cuLaunchKernel(function, launch.grid_x, launch.grid_y, 1, launch.block_x,
                                                           launch.block_y, 1, 0, stream, parameters, nullptr);
-    if (result != CUDA_SUCCESS) [[unlikely]] {
+    if (result != CUDA_SUCCESS) {
         context_.fail(result, fmt::format("cuLaunchKernel of {}, {} by {} blocks", kernel_name(call.op, call.dtype, variant),
                                           launch.grid_x, launch.grid_y));
     }

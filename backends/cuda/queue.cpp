@@ -41,7 +41,7 @@ void EventPool::put(CUevent event) noexcept {
 
 Event::Event(std::shared_ptr<Device> device, CUstream stream) : device_(std::move(device)), native_(device_->events().take()) {
     const CUresult result = device_->context().api().cuEventRecord(native_, stream);
-    if (result != CUDA_SUCCESS) [[unlikely]] {
+    if (result != CUDA_SUCCESS) {
         device_->events().put(native_);
         device_->context().fail(result, "cuEventRecord");
     }
@@ -74,15 +74,13 @@ Queue::~Queue() {
 void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const void* source, std::size_t size_bytes) {
     const Current current(context_);
     const CUresult result = context_.api().cuMemcpyHtoDAsync(destination.address() + offset_bytes, source, size_bytes, stream_);
-    if (result != CUDA_SUCCESS) [[unlikely]]
-        context_.fail(result, fmt::format("cuMemcpyHtoDAsync of {} bytes", size_bytes));
+    if (result != CUDA_SUCCESS) context_.fail(result, fmt::format("cuMemcpyHtoDAsync of {} bytes", size_bytes));
 }
 
 void Queue::read(const driver::Memory& source, std::size_t offset_bytes, void* destination, std::size_t size_bytes) {
     const Current current(context_);
     const CUresult result = context_.api().cuMemcpyDtoHAsync(destination, source.address() + offset_bytes, size_bytes, stream_);
-    if (result != CUDA_SUCCESS) [[unlikely]]
-        context_.fail(result, fmt::format("cuMemcpyDtoHAsync of {} bytes", size_bytes));
+    if (result != CUDA_SUCCESS) context_.fail(result, fmt::format("cuMemcpyDtoHAsync of {} bytes", size_bytes));
 }
 
 void Queue::copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
@@ -90,8 +88,7 @@ void Queue::copy(driver::Memory& destination, std::size_t destination_offset_byt
     const Current current(context_);
     const CUresult result = context_.api().cuMemcpyDtoDAsync(destination.address() + destination_offset_bytes,
                                                              source.address() + source_offset_bytes, size_bytes, stream_);
-    if (result != CUDA_SUCCESS) [[unlikely]]
-        context_.fail(result, fmt::format("cuMemcpyDtoDAsync of {} bytes", size_bytes));
+    if (result != CUDA_SUCCESS) context_.fail(result, fmt::format("cuMemcpyDtoDAsync of {} bytes", size_bytes));
 }
 
 void Queue::run(const driver::Elementwise& call) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <vector>
 
 #include "backends/opencl/memory.hpp"
@@ -33,8 +34,8 @@ constexpr Tuning cpu_tuning{.is_unaligned = true,
                             .elements_per_item = 4096,
                             .streaming_bytes = std::uint64_t{8} << 20U,
                             .compute_units = 0};
-constexpr unsigned items_per_unit =
-    4;  // where the call is small enough to choose: what one unit loses to others' work, another makes up
+// In a call too small for items of full size: what one unit loses to other work, another makes up.
+constexpr unsigned items_per_unit = 4;
 constexpr std::size_t max_lanes = 16;
 
 // The structs of kernels/elementwise.cl, which says what they mean.
@@ -53,6 +54,8 @@ struct StridedArguments {
     std::int64_t shape[max_kernel_dimensions];
     std::int64_t strides[max_operands][max_kernel_dimensions];
 };
+
+static_assert(sizeof(PacksArguments) <= max_argument_bytes && sizeof(StridedArguments) <= max_argument_bytes);
 
 // Pack kernels stand at the logarithm of their width.
 constexpr std::array names = {"packs_1", "packs_2", "packs_4", "packs_8", "packs_16", "strided_bytes", "strided_aligned"};
@@ -167,6 +170,7 @@ ProgramHandle Programs::load(const std::string& key, const std::string& options)
 }
 
 void Programs::save(const std::string& key, cl_program program) const {
+    if (!cache_.is_enabled()) return;  // PoCL compiles to the end only when it is asked for the binary
     std::size_t size = 0;
     if (api().clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS || size == 0) return;
     std::vector<std::byte> binary(size);
@@ -277,7 +281,16 @@ void Kernels::enqueue(const Launch& launch, Kernel& kernel, const void* argument
         status = cl.clSetKernelArg(kernel.handle.get(), i, sizeof(cl_mem), &launch.places[i].window);
         if (status == CL_SUCCESS) kernel.bound[i] = launch.places[i].id;
     }
-    if (status == CL_SUCCESS) status = cl.clSetKernelArg(kernel.handle.get(), operands, arguments_bytes, arguments);
+    // Setting an argument costs more than seeing that it has not changed, and a repeated call changes none.
+    if (status == CL_SUCCESS &&
+        (kernel.set_bytes != arguments_bytes || std::memcmp(kernel.set.data(), arguments, arguments_bytes) != 0)) {
+        kernel.set_bytes = 0;
+        status = cl.clSetKernelArg(kernel.handle.get(), operands, arguments_bytes, arguments);
+        if (status == CL_SUCCESS) {
+            std::memcpy(kernel.set.data(), arguments, arguments_bytes);
+            kernel.set_bytes = arguments_bytes;
+        }
+    }
     if (status == CL_SUCCESS) {
         const std::size_t local = programs_.tuning().group_items;
         const std::size_t global = groups * local;

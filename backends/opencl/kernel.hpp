@@ -53,6 +53,9 @@ private:
     std::array<std::array<ProgramHandle, dtype_count>, op_count> programs_;
 };
 
+/// The argument struct of no kernel is larger.
+inline constexpr std::size_t max_argument_bytes = 256;
+
 /// The kernels of one queue: arguments are a kernel's state, so queues that share kernels would need a lock. One thread at a
 /// time.
 class Kernels {
@@ -66,6 +69,8 @@ private:
     struct Kernel {
         KernelHandle handle;
         std::array<std::uint64_t, max_operands> bound{};  ///< ids of the windows that its arguments refer to; 0 is none
+        std::size_t set_bytes = 0;                        ///< of `set`, the argument struct as it was last set; 0 is none
+        std::array<std::byte, max_argument_bytes> set{};
     };
     static constexpr std::size_t variants = 7;  // packs of five widths, strided by two alignments; some are not there
     using Set = std::array<Kernel, variants>;

@@ -53,6 +53,7 @@ private:
     std::shared_ptr<Device> device_;
     QueueHandle queue_;
     Kernels kernels_;
+    const unsigned flush_commands_;
     unsigned unflushed_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 import os
 import struct
+import subprocess
 
 import numpy as np
 import pytest
@@ -111,9 +112,9 @@ def test_fields_that_are_no_numbers(tmp_path):
     out = ("-o", tmp_path / "out.npy")
     for command in (["double", path], ["add", path, path]):
         message = fail(*command, *out, naming=path, saying="structured")
-        assert "'x', 'inner.y', 'inner.pair', 'name'" in message
+        assert "'x', 'inner.y', 'inner.pair', 'name'" in message and "a.npy:FIELD" in message
     message = fail("double", f"{path}:inner", *out, naming=f"{path}:inner", saying="structured")
-    assert "'y', 'pair'" in message
+    assert "'y', 'pair'" in message and "a.npy:inner.FIELD" in message
     fail("double", f"{path}:name", *out, naming=f"{path}:name", saying="text")
     message = fail("double", f"{path}:nothing", *out, naming=f"{path}:nothing", saying="'nothing'")
     assert "'x'" in message
@@ -195,13 +196,11 @@ def test_standard_streams(tmp_path, device, name):
     assert succeed("double", name, "-o", "-", "--dtype", "f4", device=device, input=values.tobytes()) == (2 * values).tobytes()
     np.save(tmp_path / "r.npy", records())
     with open(tmp_path / "r.npy", "rb") as source:
-        succeed("double", f"{name}:x", "-o", tmp_path / "out.npy", device=device, stdin=source)
+        succeed("double", "/dev/stdin:x", "-o", tmp_path / "out.npy", device=device, stdin=source)
     assert_same(np.load(tmp_path / "out.npy"), 2 * records()["x"])
 
 
 def test_named_pipes(tmp_path):
-    import subprocess
-
     np.save(tmp_path / "a.npy", np.arange(50_000))
     os.mkfifo(tmp_path / "in")
     os.mkfifo(tmp_path / "out")

@@ -1,7 +1,8 @@
 """Writes the .npy corpus: python3 make_corpus.py OUTDIR
 
 Good files and bad ones of every kind that a reader meets, and manifest.json with what each must be read as. Where NumPy reads a
-file as the library must, the expectations are NumPy's own; STEM.values.bin then holds the values in C order and in this machine's byte order.
+file as the library must, the expectations are NumPy's own; STEM.values.bin then holds the values in C order and in this machine's
+byte order.
 """
 import ast
 import io
@@ -16,8 +17,8 @@ from numpy.lib import format as npy_format
 
 MAGIC = b"\x93NUMPY"
 ENCODINGS = {(1, 0): "latin1", (2, 0): "latin1", (3, 0): "utf8"}
-LIBRARY_NAMES = {"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-                 "complex64", "complex128"}
+LIBRARY_NAMES = {"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
+                 "float64", "complex64", "complex128"}
 
 
 def wrap(header, version=(1, 0), length=None, align=1):
@@ -96,8 +97,8 @@ class Corpus:
         nbytes = dtype.itemsize
         for extent in shape:
             nbytes *= extent
-        entry.update(describe(dtype), descr=descr_in(content[prologue:data_offset].decode(ENCODINGS[version])), version=list(version),
-                     shape=list(shape), fortran_order=fortran_order, data_offset=data_offset, nbytes=nbytes,
+        entry.update(describe(dtype), descr=descr_in(content[prologue:data_offset].decode(ENCODINGS[version])),
+                     version=list(version), shape=list(shape), fortran_order=fortran_order, data_offset=data_offset, nbytes=nbytes,
                      trailing_bytes=len(content) - data_offset - nbytes, values=None)
         if entry["dtype"] is not None and expected is None:
             entry["values"] = name + ".values.bin"
@@ -201,7 +202,8 @@ def add_structures(corpus):
         "subarrays": np.dtype([("m", "<f4", (2, 3)), ("v", ">i2", (4,)), ("s", "S2", (2,)), ("one", "<i4", (1,))]),
         "nested_subarray": np.dtype([("p", position, (2,)), ("k", "<i8")]),
         "subarray_of_subarray": np.dtype([("m", np.dtype(("<i2", (2,))), (3,))]),
-        "mixed": np.dtype([("flag", "?"), ("when", "<M8[25s]"), ("for", ">m8[ns]"), ("name", "<U2"), ("raw", "V3"), ("none", "S0")]),
+        "mixed": np.dtype([("flag", "?"), ("when", "<M8[25s]"), ("for", ">m8[ns]"), ("name", "<U2"), ("raw", "V3"),
+                           ("none", "S0")]),
         "dotted_names": np.dtype([("a", [("b", "<f4")]), ("a.b", "<f8")]),
         "odd_names": np.dtype([("with space", "<f4"), ("quote'", "<f4"), ("line\nbreak", "<f4"), ("caf\xe9", "<f4")]),
         "unicode_names": np.dtype([("\u4e2d\u6587", "<f4"), ("\U0001f600", ">f4")]),
@@ -263,7 +265,8 @@ def add_writings(corpus):
     for version in [(1, 0), (2, 0)]:
         corpus.by_hand("python2_long_%d" % version[0], header_text(shape="(2L, 3L)"), version=version)
     corpus.by_hand("python2_long_subarray", header_text("[('x', '<f4', (2L,))]", shape="(2L,)"))
-    codes = ["f4", "=f4", "b1", "<b1", ">b1", "=b1", "?", "i1", ">i1", "<u1", "B", "h", ">h", "<d", "F", "q", "float32", "int64", "bool",
+    codes = ["f4", "=f4", "b1", "<b1", ">b1", "=b1", "?", "i1", ">i1", "<u1", "B", "h", ">h", "<d", "F", "q", "float32", "int64",
+             "bool",
              "complex64", "half", "double", "M8[ns]", "=M8[1s]", "datetime64[us]", "<timedelta64[h]", "M8[generic]", "a4", ">S3",
              "|U2"]
     names = str.maketrans({"<": "le_", ">": "be_", "=": "native_", "|": "none_", "[": "_", "]": "", "?": "question"})
@@ -331,13 +334,15 @@ def add_bad_dictionaries(corpus):
         "no_comma": (good.replace("False,", "False"), "',' or '}'"), "wrong_bracket": (header_text(shape="(3,]"), "']'"),
         "f_string": (good.replace("'<f4'", "f'<f4'"), "prefix 'f'"), "bad_escape": (good.replace("<f4", "\\x4"), "escape"),
         "surrogate": (good.replace("<f4", "\\ud800"), "escape"), "named_escape": (good.replace("<f4", "\\N{DIGIT ONE}"), "\\N"),
-        "deep_lists": (header_text("[" * 5000), "levels of nesting"), "deep_groups": (header_text("(" * 5000), "levels of nesting"),
+        "deep_lists": (header_text("[" * 5000), "levels of nesting"), "deep_groups": (header_text("(" * 5000),
+        "levels of nesting"),
         "deep_dictionaries": ("{'a':" * 5000, "levels of nesting"), "not_break_space": (header_text(shape="(3,\xa0)"), "\\xa0"),
         "vertical_tab": (header_text(shape="(3,\x0b)"), "\\x0b"), "control_bytes": ("\x1b[31m\x07", "\\x1b"),
     }
     for name, (text, contains) in texts.items():
         corpus.bad_header("bad_dict_" + name, text, contains)
-    for name, order in [("zero", "0"), ("one", "1"), ("none", "None"), ("string", "'False'"), ("tuple", "(False,)"), ("float", "0.0")]:
+    for name, order in [("zero", "0"), ("one", "1"), ("none", "None"), ("string", "'False'"), ("tuple", "(False,)"),
+    ("float", "0.0")]:
         corpus.bad_header("bad_order_" + name, header_text(order=order), "True or False")
     corpus.bad_header("bad_utf8", header_text("[('caf\xe9', '<f4')]").encode("latin1"), "UTF-8", (3, 0))
     corpus.bad_header("bad_utf8_overlong", b"{'\xc0\xaf': 1}", "UTF-8", (3, 0))
@@ -351,13 +356,15 @@ def add_bad_shapes(corpus):
     shapes = {"number": ("3", "(N,)"), "in_parentheses": ("(3)", "(N,)"), "list": ("[3]", "(N,)"), "none": ("None", "tuple"),
               "string": ("'3'", "tuple"), "negative": ("(-3,)", "-3"), "boolean": ("(True,)", "True"), "float": ("(3.0,)", "3.0"),
               "exponent": ("(3e0,)", "3e0"), "exponent_signed": ("(3e+0,)", "3e+0"), "hexadecimal": ("(0x3,)", "0x3"),
-              "octal": ("(0o3,)", "0o3"), "old_octal": ("(03,)", "03"), "underscore": ("(1_000,)", "1_000"), "complex": ("(3j,)", "3j"),
+              "octal": ("(0o3,)", "0o3"), "old_octal": ("(03,)", "03"), "underscore": ("(1_000,)", "1_000"),
+              "complex": ("(3j,)", "3j"),
               "nested": ("((3,),)", "(3,)"), "strings": ("('3',)", "'3'"), "none_inside": ("(None,)", "None"),
               "too_large": ("(9223372036854775808,)", "2^63"), "huge": ("(%s,)" % ("9" * 400), "2^63"),
               "bytes_overflow": ("(4611686018427387904,)", "2^63"), "product_overflow": ("(4294967296, 4294967296)", "2^63"),
               "overflow_beside_zero": ("(4294967296, 4294967296, 0)", "2^63"),
               "overflow_behind_zero": ("(0, 4294967296, 4294967296)", "2^63"),
-              "bytes_overflow_beside_zero": ("(9223372036854775807, 0)", "2^63"), "65_dimensions": (str((1,) * 65), "64 dimensions"),
+              "bytes_overflow_beside_zero": ("(9223372036854775807, 0)", "2^63"), "65_dimensions": (str((1,) * 65),
+              "64 dimensions"),
               "many_dimensions": ("(" + "1," * 30000 + ")", "64 dimensions"), "lone_comma": ("(,)", "','"),
               "no_comma": ("(3 4)", "'4'"), "lone_sign": ("(-,)", "'-,'"), "two_signs": ("(--3,)", "--")}
     for name, (shape, contains) in shapes.items():
@@ -371,20 +378,25 @@ def add_bad_types(corpus):
     codes = {"empty": ("", "type code"), "order_only": ("<", "type code"), "unknown": ("<z4", "<z4"), "size": ("<f3", "<f3"),
              "int_16": ("<i16", "<i16"), "float_1": ("<f1", "<f1"), "bool_2": ("<b2", "<b2"), "at_order": ("@f4", "@f4"),
              "network_order": ("!f4", "!f4"), "space_after": ("<f4 ", "<f4 "), "space_before": (" <f4", " <f4"),
-             "none_order": ("|f4", "byte order"), "none_order_int": ("|i2", "byte order"), "none_order_complex": ("|c8", "byte order"),
+             "none_order": ("|f4", "byte order"), "none_order_int": ("|i2", "byte order"),
+             "none_order_complex": ("|c8", "byte order"),
              "none_order_time": ("|M8[ns]", "byte order"), "long_double": ("<f16", "long double"),
              "complex_long_double": (">c32", "complex long double"), "long_double_x86": ("<f12", "long double"),
-             "long_double_name": ("float128", "long double"), "object": ("|O", "Python objects"), "object_8": ("O8", "Python objects"),
-             "object_name": ("object", "Python objects"), "unit_unknown": ("<M8[fortnight]", "unit"), "unit_empty": ("<M8[]", "unit"),
+             "long_double_name": ("float128", "long double"), "object": ("|O", "Python objects"),
+             "object_8": ("O8", "Python objects"),
+             "object_name": ("object", "Python objects"), "unit_unknown": ("<M8[fortnight]", "unit"),
+             "unit_empty": ("<M8[]", "unit"),
              "unit_open": ("<M8[ns", "unit"), "unit_number": ("<M8[25]", "unit"), "unit_negative": ("<M8[-2s]", "unit"),
-             "unit_overflow": ("<M8[2147483648s]", "unit"), "unit_behind": ("<M8[ns]x", "unit"), "unit_divided": ("<M8[s/10]", "unit"),
+             "unit_overflow": ("<M8[2147483648s]", "unit"), "unit_behind": ("<M8[ns]x", "unit"),
+             "unit_divided": ("<M8[s/10]", "unit"),
              "time_4": ("<M4[s]", "M4"), "width_negative": ("|S-1", "width"), "width_text": ("|S5x", "width"),
              "width_overflow": ("|S99999999999999999999", "2^63"), "width_overflow_unicode": ("<U4611686018427387904", "2^63"),
-             "several": ("f4,i4", "(name, type)"), "repeated": ("2f4", "(type, shape)"), "control_bytes": ("\\x1b[31m", "\\x1b[31m"),
-             "long": ("x" * 5000, "...")}
+             "several": ("f4,i4", "(name, type)"), "repeated": ("2f4", "(type, shape)"),
+             "control_bytes": ("\\x1b[31m", "\\x1b[31m"), "long": ("x" * 5000, "...")}
     for name, (code, contains) in codes.items():
         corpus.bad_header("bad_type_" + name, header_text("'%s'" % code), contains)
-    descrs = {"number": ("4", "number 4"), "none": ("None", "None"), "dictionary": ("{'names': ['x'], 'formats': ['<f4']}", "dictionary"),
+    descrs = {"number": ("4", "number 4"), "none": ("None", "None"),
+              "dictionary": ("{'names': ['x'], 'formats': ['<f4']}", "dictionary"),
               "bytes": ("b'<f4'", "prefix 'b'"), "empty_tuple": ("()", "tuple"), "one_tuple": ("('<f4',)", "tuple"),
               "three_tuple": ("('<f4', 2, 3)", "tuple"), "two_types": ("('<f4', '<f4')", "sub-array"),
               "metadata": ("('<f4', {'a': 1})", "sub-array"), "subarray_negative": ("('<f4', (-1,))", "-1"),
@@ -401,7 +413,8 @@ def add_bad_types(corpus):
               "field_name_three": ("[(('a', 'b', 'c'), '<f4')]", "name"), "field_name_list": ("[(['t', 'x'], '<f4')]", "name"),
               "field_repeated": ("[('x', '<f4'), ('y', '<f4'), ('x', '<i4')]", "'x' found twice"),
               "field_title_repeated": ("[(('y', 'x'), '<f4'), ('y', '<f4')]", "'y' found twice"),
-              "field_title_own": ("[(('x', 'x'), '<f4')]", "'x' found twice"), "field_unnamed_twice": ("[('', '<f4'), ('', '<f4')]", "twice"),
+              "field_title_own": ("[(('x', 'x'), '<f4')]", "'x' found twice"),
+              "field_unnamed_twice": ("[('', '<f4'), ('', '<f4')]", "twice"),
               "field_unknown": ("[('x', '<z4')]", "<z4"), "field_object": ("[('x', '<f4'), ('y', '|O')]", "Python objects"),
               "field_object_nested": ("[('x', [('y', [('z', 'O')])])]", "Python objects"),
               "field_object_padding": ("[('', '|O', (2,))]", "Python objects"),

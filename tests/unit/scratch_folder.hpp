@@ -79,7 +79,7 @@ inline std::size_t mappings_of(const std::filesystem::path& path) {
     std::ifstream maps("/proc/self/maps");
     std::size_t count = 0;
     for (std::string line; std::getline(maps, line);) {
-        count += line.ends_with(path.native()) ? 1 : 0;
+        count += line.ends_with(path.native()) ? 1U : 0U;
     }
     return count;
 }

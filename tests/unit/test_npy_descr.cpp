@@ -52,10 +52,11 @@ TEST_CASE("npy descr: every number in both orders") {
         const char* code;
         DType dtype;
     };
-    for (const auto& [code, dtype] :
+    for (const auto& [number_code, dtype] :
          {Case{"i2", tandem::int16}, Case{"i4", tandem::int32}, Case{"i8", tandem::int64}, Case{"u2", tandem::uint16},
           Case{"u4", tandem::uint32}, Case{"u8", tandem::uint64}, Case{"f2", tandem::float16}, Case{"f4", tandem::float32},
           Case{"f8", tandem::float64}, Case{"c8", tandem::complex64}, Case{"c16", tandem::complex128}}) {
+        const std::string code = number_code;
         CAPTURE(code);
         for (const std::string order : {"<", ">", "=", ""}) {
             const ItemType type = type_of(order + code);
@@ -64,7 +65,7 @@ TEST_CASE("npy descr: every number in both orders") {
             CHECK(type.swapped == (order == (little ? ">" : "<")));
             CHECK(type.descr == order + code);
         }
-        refuse("'|" + std::string(code) + "'", {"offset 20", "byte order", code});
+        refuse("'|" + code + "'", {"offset 20", "byte order", code});
     }
 }
 

@@ -118,7 +118,7 @@ TEST_CASE("npy prologue: lengths that lie") {
 }
 
 TEST_CASE("npy dictionary: everything that Python reads as the same") {
-    for (const std::string text :
+    for (const std::string& text :
          {"{'descr':'<f4','fortran_order':False,'shape':(3,)}"s, "{'shape': (3,), 'descr': '<f4', 'fortran_order': False,}\n"s,
           "{u'descr': U'<f4', \"fortran_order\": False, r'shape': (3,)}"s,
           " \t{ 'descr' :\n'<f4'\r\n,'fortran_order':False,\f'shape':(3,)}"s,
@@ -153,7 +153,7 @@ TEST_CASE("npy dictionary: keys") {
 }
 
 TEST_CASE("npy dictionary: what is none") {
-    for (const std::string text : {"3"s, "[1]"s, "(1, 2)"s, "'descr'"s, "True"s, "None"s}) {
+    for (const std::string& text : {"3"s, "[1]"s, "(1, 2)"s, "'descr'"s, "True"s, "None"s}) {
         refuse_text(text, {"offset 10", "a dictionary needed"});
     }
     refuse_text("", {"header's end"});
@@ -181,7 +181,7 @@ TEST_CASE("npy dictionary: nothing of Python but literals") {
 
 TEST_CASE("npy dictionary: text after it") {
     const std::string good = dictionary("(3,)");
-    for (const std::string tail : {" x"s, ";"s, ","s, "\n{}"s, ")"s, "}"s}) {
+    for (const std::string& tail : {" x"s, ";"s, ","s, "\n{}"s, ")"s, "}"s}) {
         refuse_text(good + tail, {"after the dictionary"});
     }
 }
@@ -197,7 +197,7 @@ TEST_CASE("npy dictionary: broken text") {
     refuse_text("{'descr' '<f4'}", {"':'"});
     refuse_text("{'descr': '<f4' 3}", {"',' or '}'", "'3'"});
     refuse_text(dictionary("(3,]"), {"']'"});
-    for (const std::string escape : {"\\x4"s, "\\u123"s, "\\ud800"s, "\\U00110000"s}) {
+    for (const std::string& escape : {"\\x4"s, "\\u123"s, "\\ud800"s, "\\U00110000"s}) {
         refuse_text("{'descr': '" + escape + "'}", {"offset 21", "escape"});
     }
     refuse_text("{'descr': '\\N{DIGIT ONE}'}", {"\\N"});
@@ -216,7 +216,7 @@ TEST_CASE("npy dictionary: encodings") {
 }
 
 TEST_CASE("npy dictionary: nesting has a bound") {
-    for (const std::string open : {"["s, "("s, "{'a':"s}) {
+    for (const std::string& open : {"["s, "("s, "{'a':"s}) {
         std::string text = "{'descr': ";
         for (int i = 0; i < 10000; ++i) {
             text += open;

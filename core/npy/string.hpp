@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "core/npy_literal.hpp"
+#include "core/npy/literal.hpp"
 
 namespace tandem::npy {
 

@@ -1,4 +1,4 @@
-#include "core/npy_descr.hpp"
+#include "core/npy/descr.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -9,7 +9,7 @@
 
 #include <tandem/error.hpp>
 
-#include "core/npy_type_code.hpp"
+#include "core/npy/type_code.hpp"
 #include "core/printable.hpp"
 
 namespace tandem::npy {

@@ -1,4 +1,4 @@
-#include "core/npy_string.hpp"
+#include "core/npy/string.hpp"
 
 #include <fmt/format.h>
 

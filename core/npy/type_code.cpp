@@ -1,4 +1,4 @@
-#include "core/npy_type_code.hpp"
+#include "core/npy/type_code.hpp"
 
 #include <array>
 #include <bit>

@@ -5,7 +5,7 @@
 
 #include <tandem/npy_header.hpp>
 
-#include "core/npy_literal.hpp"
+#include "core/npy/literal.hpp"
 
 namespace tandem::npy {
 

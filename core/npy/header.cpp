@@ -12,9 +12,9 @@
 #include <tandem/error.hpp>
 #include <tandem/npy_header.hpp>
 
-#include "core/npy_descr.hpp"
-#include "core/npy_literal.hpp"
-#include "core/npy_magic.hpp"
+#include "core/npy/descr.hpp"
+#include "core/npy/literal.hpp"
+#include "core/npy/magic.hpp"
 #include "core/posix_file.hpp"
 #include "core/printable.hpp"
 

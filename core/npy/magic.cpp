@@ -1,4 +1,4 @@
-#include "core/npy_magic.hpp"
+#include "core/npy/magic.hpp"
 
 #include <array>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "core/npy_literal.hpp"
+#include "core/npy/literal.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -7,7 +7,7 @@
 
 #include <tandem/error.hpp>
 
-#include "core/npy_string.hpp"
+#include "core/npy/string.hpp"
 #include "core/printable.hpp"
 
 namespace tandem::npy {

@@ -1,0 +1,75 @@
+#include "harness.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace tandem::bench {
+namespace {
+
+nlohmann::json& results() {
+    static nlohmann::json all = nlohmann::json::array();
+    return all;
+}
+
+}  // namespace
+
+double Candidate::best() const {
+    return *std::min_element(seconds.begin(), seconds.end());
+}
+
+double Candidate::median() const {
+    std::vector<double> sorted = seconds;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 2];
+}
+
+void measure(std::vector<Candidate>& candidates, int rounds) {
+    for (int round = -1; round < rounds; ++round) {
+        for (Candidate& candidate : candidates) {
+            const auto start = std::chrono::steady_clock::now();
+            candidate.run();
+            const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+            if (candidate.settle) candidate.settle();
+            if (round >= 0) candidate.seconds.push_back(taken.count());
+        }
+    }
+}
+
+void report(const std::string& job, const std::string& device, const std::vector<Candidate>& candidates, Work work,
+            const std::string& target) {
+    const Candidate& library = candidates.front();
+    const auto faster = [](const Candidate& a, const Candidate& b) { return a.median() < b.median(); };
+    const auto rival = std::min_element(candidates.begin() + 1, candidates.end(), faster);
+    const auto figure = [&](const Candidate& candidate) {
+        const double seconds = candidate.median();
+        return work.bytes > 0 ? fmt::format("{:9.1f} GB/s", work.bytes / seconds / 1e9)
+                              : fmt::format("{:9.3f} us  ", seconds * 1e6 / work.calls);
+    };
+    nlohmann::json row{{"job", job}, {"device", device}, {"target", target}, {"bytes", work.bytes}, {"calls", work.calls}};
+    for (const Candidate& candidate : candidates) {
+        row["candidates"].push_back(
+            {{"name", candidate.name}, {"best_seconds", candidate.best()}, {"median_seconds", candidate.median()}});
+    }
+    std::string verdict;
+    if (rival != candidates.end()) {
+        row["ratio"] = rival->median() / library.median();
+        verdict = work.bytes > 0 ? fmt::format("ratio {:.3f}", rival->median() / library.median())
+                                 : fmt::format("{:+.3f} us", (library.median() - rival->median()) * 1e6 / work.calls);
+    }
+    fmt::print("{:<36} {:<9} tandem {} {:>12}   target {}\n", job, device, figure(library), verdict, target);
+    for (auto it = candidates.begin() + 1; it != candidates.end(); ++it)
+        fmt::print("{:>52} {}\n", it->name, figure(*it));
+    std::fflush(stdout);
+    results().push_back(std::move(row));
+}
+
+void write_json(const std::string& path) {
+    std::ofstream(path) << results().dump(1) << '\n';
+}
+
+}  // namespace tandem::bench

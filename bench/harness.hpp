@@ -1,0 +1,39 @@
+#pragma once
+// Ratios between things measured in turns within one run. Google Benchmark measures one thing after another, so that what a
+// shared machine does meanwhile falls on one of them alone; here the candidates alternate.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tandem::bench {
+
+/// One way to do a job. `run` does it, and its time counts; `settle`, where there is one, follows without counting.
+struct Candidate {
+    std::string name;
+    std::function<void()> run;
+    std::function<void()> settle{};
+    std::vector<double> seconds{};  ///< of each round
+
+    [[nodiscard]] double best() const;
+    [[nodiscard]] double median() const;
+};
+
+/// Runs all candidates in turns, a round to warm up and then `rounds` that count.
+void measure(std::vector<Candidate>& candidates, int rounds);
+
+/// What a run of each candidate amounts to: bytes moved, or a number of calls.
+struct Work {
+    double bytes = 0;  ///< 0: the time of one call is the result
+    double calls = 1;
+};
+
+/// One line of the result: the first candidate is the library, the others what it is held against. `target` is in words. Also
+/// kept for `write_json`.
+void report(const std::string& job, const std::string& device, const std::vector<Candidate>& candidates, Work work,
+            const std::string& target);
+
+/// Everything reported so far, as JSON.
+void write_json(const std::string& path);
+
+}  // namespace tandem::bench

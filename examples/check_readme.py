@@ -1,0 +1,28 @@
+"""Checks that README.md shows the examples as they are: check_readme.py REPOSITORY
+
+Each block of C++ or CMake stands behind a comment that names its file: <!-- examples/first_program.cpp -->
+"""
+
+import pathlib
+import re
+import sys
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    text = (root / "README.md").read_text()
+    blocks = re.findall(r"(?:<!-- (\S+) -->\n)?```(cpp|cmake)\n(.*?)```\n", text, re.DOTALL)
+    problems = []
+    for name, language, block in blocks:
+        if not name:
+            problems.append(f"a block of {language} names no file: {block.splitlines()[0]}")
+        elif (root / name).read_text() != block:
+            problems.append(f"{name} is not what README.md shows")
+    if not blocks:
+        problems.append("README.md shows no code")
+    print("\n".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+// tandem add A B -o OUT
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <tandem/tandem.hpp>
+
+#include "tools/commands.hpp"
+#include "tools/compute.hpp"
+#include "tools/outputs.hpp"
+
+namespace tandem::command {
+namespace {
+
+struct Options : ComputeOptions {
+    std::string left;
+    std::string right;
+    std::string output;
+};
+
+// Where both differ in something that must be equal, the second file is the one to blame, by the first's measure.
+void check_pair(const Input& left, const Array& a, const Input& right, const Array& b) {
+    const bool dtypes_differ = a.dtype() != b.dtype();
+    if (!dtypes_differ && a.shape() == b.shape()) return;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: {} {} can't be added to {}, which is {} {}: {} must be equal", right.name, to_string(b.dtype()),
+                            to_string(b.shape()), left.name, to_string(a.dtype()), to_string(a.shape()),
+                            dtypes_differ ? "dtypes" : "shapes"));
+}
+
+void run(const Options& options) {
+    const Input left = find_input(options.left, options.raw);
+    const Input right = find_input(options.right, options.raw);
+    if (left.is_stream && left.path == right.path) {
+        throw UsageError(fmt::format("{}: a stream can be read only once, so it can be only one of the inputs", left.name));
+    }
+    check_raw_options(options.raw, {&left, &right});
+    const Output output = find_output(options.output, {&left, &right});
+
+    Summary summary;
+    const Device device = open_device(options.device);
+    const Array a = load(device, left, options.raw, options.strict);
+    const Array b = load(device, right, options.raw, options.strict);
+    check_pair(left, a, right, b);
+    // Fortran order stays where both have it, as in NumPy.
+    const bool fortran = !a.is_dense(Order::c) && a.is_dense(Order::fortran) && b.is_dense(Order::fortran);
+    Array sum;
+    naming(left.name, [&] {
+        sum = empty(device, a.dtype(), a.shape(), options.memory, fortran ? Order::fortran : Order::c);
+        Queue queue(device);
+        summary.time([&] {
+            add(queue, a, b, sum);
+            queue.synchronize();
+        });
+    });
+    save(sum, output);
+    const std::uint64_t bytes = 3 * std::uint64_t{sum.size_bytes()};
+    summary.print(options, fmt::format("{} + {} -> {}", left.name, right.name, output.name), sum, a.residency(), bytes, bytes);
+}
+
+}  // namespace
+
+void add_add(CLI::App& app, std::function<void()>& job) {
+    CLI::App* command = app.add_subcommand("add", "Add two files, element by element");
+    const auto options = std::make_shared<Options>();
+    command->add_option("A", options->left, "A .npy file, FILE:FIELD, a raw file with --dtype, or - for standard input")
+        ->type_name("")
+        ->required();
+    command->add_option("B", options->right, "The same; dtype and shape must be A's")->type_name("")->required();
+    command
+        ->add_option("-o,--output", options->output, "File to write: .npy, or raw for OUT.raw and OUT.bin; - for standard output")
+        ->type_name("OUT")
+        ->required();
+    add_compute_options(*command, *options);
+    command->callback([options, &job] { job = [options] { run(*options); }; });
+}
+
+}  // namespace tandem::command

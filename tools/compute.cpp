@@ -1,0 +1,58 @@
+#include "tools/compute.hpp"
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "core/printable.hpp"
+#include "tools/outputs.hpp"
+#include "tools/text.hpp"
+
+namespace tandem::command {
+namespace {
+
+// The kinds have no list; their names end where the library knows no more.
+MemoryKind parse_memory_kind(const std::string& text) {
+    std::string known;
+    for (std::uint8_t number = 0; to_string(static_cast<MemoryKind>(number)) != "?"; ++number) {
+        const auto kind = static_cast<MemoryKind>(number);
+        if (text == to_string(kind)) return kind;
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", to_string(kind));
+    }
+    throw UsageError(fmt::format("--memory {}: there is {}", in_quotes(text), known));
+}
+
+}  // namespace
+
+void add_compute_options(CLI::App& command, ComputeOptions& options) {
+    command.add_option("--device", options.device, "cuda:0, opencl, opencl:NAME, host, ...; see 'tandem devices'")
+        ->type_name("D");
+    command
+        .add_option_function<std::string>(
+            "--memory", [&options](const std::string& text) { options.memory = parse_memory_kind(text); },
+            "Where the data is while computing: device")
+        ->type_name("KIND");
+    command.add_flag("--strict", options.strict, "Refuse files with bytes behind their data");
+    command.add_flag("-v,--verbose", options.verbose, "Tell what was done, where the data was, and how fast it went");
+    add_raw_options(command, options.raw);
+}
+
+void Summary::time(const std::function<void()>& work) {
+    const Clock::time_point start = Clock::now();
+    work();
+    operation_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void Summary::print(const ComputeOptions& options, const std::string& what, const Array& result, const std::string& residency,
+                    std::uint64_t file_bytes, std::uint64_t moved_bytes) const {
+    if (!options.verbose && ::isatty(STDOUT_FILENO) == 0) return;
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    print_error(one_line(fmt::format("{}: {} {} on {}, in {}; {} in and out in {}, {}; the operation alone {}, {}", what,
+                                     grouped(static_cast<std::uint64_t>(result.count())), to_string(result.dtype()),
+                                     result.device().spec(), residency, short_size_text(file_bytes), duration_text(seconds),
+                                     rate_text(file_bytes, seconds), duration_text(operation_seconds_),
+                                     rate_text(moved_bytes, operation_seconds_))));
+}
+
+}  // namespace tandem::command

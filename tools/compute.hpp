@@ -1,0 +1,40 @@
+#pragma once
+// What the commands that compute have in common.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "tools/inputs.hpp"
+
+namespace tandem::command {
+
+struct ComputeOptions {
+    RawOptions raw;
+    std::string device;  ///< empty: TANDEM_DEVICE, or the best there is
+    MemoryKind memory = MemoryKind::device;
+    bool strict = false;
+    bool verbose = false;
+};
+
+/// Adds --device, --memory, --strict, --verbose and the raw options. `options` must outlive the parsing.
+void add_compute_options(CLI::App& command, ComputeOptions& options);
+
+/// Measures a job from its making on, and tells about it when it is done.
+class Summary {
+public:
+    /// Runs `work`, which waits for what it starts, and keeps how long that took.
+    void time(const std::function<void()>& work);
+
+    /// Prints one line to standard error where standard output is a terminal, or with --verbose. `what` is what was done in
+    /// words, `result` an array of the computation; `file_bytes` were read and written, `moved_bytes` by the operation alone.
+    void print(const ComputeOptions& options, const std::string& what, const Array& result, const std::string& residency,
+               std::uint64_t file_bytes, std::uint64_t moved_bytes) const;
+
+private:
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point start_ = Clock::now();
+    double operation_seconds_ = 0;
+};
+
+}  // namespace tandem::command

@@ -1,0 +1,98 @@
+// tandem double A -o OUT | --in-place
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <tandem/tandem.hpp>
+
+#include "tools/commands.hpp"
+#include "tools/compute.hpp"
+#include "tools/outputs.hpp"
+
+namespace tandem::command {
+namespace {
+
+struct Options : ComputeOptions {
+    std::string input;
+    std::optional<std::string> output;
+    bool in_place = false;
+};
+
+void run_to_output(const Options& options, const Input& input) {
+    const Output output = find_output(*options.output, {&input});
+    Summary summary;
+    const Device device = open_device(options.device);
+    const Array in = load(device, input, options.raw, options.strict);
+    Array out;
+    naming(input.name, [&] {
+        out = empty(device, in.dtype(), in.shape(), options.memory,
+                    !in.is_dense(Order::c) && in.is_dense(Order::fortran) ? Order::fortran : Order::c);
+        Queue queue(device);
+        summary.time([&] {
+            twice(queue, in, out);
+            queue.synchronize();
+        });
+    });
+    save(out, output);
+    const std::uint64_t bytes = 2 * std::uint64_t{out.size_bytes()};
+    summary.print(options, fmt::format("2 x {} -> {}", input.name, output.name), out, in.residency(), bytes, bytes);
+}
+
+// The file's data as bytes, of which those that are to be doubled are a view: header, byte order, other fields and whatever
+// follows the data go back as they were.
+void run_in_place(const Options& options, const Input& input) {
+    if (input.is_stream) throw UsageError(fmt::format("{}: a stream has no place to write back to; use -o", input.name));
+    Summary summary;
+    const Device device = open_device(options.device);
+    const Region region = find_region(input, options.raw, options.strict);
+    naming(input.name, [&] {
+        const Array bytes =
+            raw::load(device, input.path, uint8, Shape{static_cast<std::int64_t>(region.size_bytes)}, region.offset_bytes);
+        Array elements = bytes;
+        if (bytes.count() != 0) {
+            const auto first = static_cast<std::int64_t>(region.element_offset_bytes);
+            const auto end = first + static_cast<std::int64_t>(region.element_bytes);
+            elements =
+                bytes.reshape({-1, static_cast<std::int64_t>(region.item_bytes)}).slice(1, first, end).view_as(region.dtype);
+        }
+        Queue queue(device);
+        summary.time([&] {
+            if (region.swapped) byteswap(queue, elements, elements);
+            twice(queue, elements);
+            if (region.swapped) byteswap(queue, elements, elements);
+            queue.synchronize();
+        });
+        replace_region(region, bytes);
+        summary.print(options, fmt::format("2 x {} in place", input.name), elements, bytes.residency(), 2 * region.size_bytes,
+                      2 * std::uint64_t{elements.size_bytes()});
+    });
+}
+
+void run(const Options& options) {
+    if (options.in_place && options.output) throw UsageError("-o and --in-place exclude each other");
+    if (!options.in_place && !options.output) throw UsageError("-o OUT or --in-place is needed");
+    const Input input = find_input(options.input, options.raw);
+    check_raw_options(options.raw, {&input});
+    if (options.in_place) {
+        run_in_place(options, input);
+    } else {
+        run_to_output(options, input);
+    }
+}
+
+}  // namespace
+
+void add_double(CLI::App& app, std::function<void()>& job) {
+    CLI::App* command = app.add_subcommand("double", "Double a file's elements");
+    const auto options = std::make_shared<Options>();
+    command->add_option("A", options->input, "A .npy file, FILE:FIELD, a raw file with --dtype, or - for standard input")
+        ->type_name("")
+        ->required();
+    command
+        ->add_option("-o,--output", options->output, "File to write: .npy, or raw for OUT.raw and OUT.bin; - for standard output")
+        ->type_name("OUT");
+    command->add_flag("--in-place", options->in_place, "Replace the file's elements; all else in it stays as it is");
+    add_compute_options(*command, *options);
+    command->callback([options, &job] { job = [options] { run(*options); }; });
+}
+
+}  // namespace tandem::command

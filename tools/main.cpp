@@ -1,0 +1,76 @@
+// The tandem command: reads the command line, does one job, and turns what went wrong into an exit status and one line.
+
+#include <exception>
+#include <new>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <tandem/error.hpp>
+
+#include "core/printable.hpp"
+#include "tools/commands.hpp"
+#include "tools/outputs.hpp"
+#include "tools/text.hpp"
+
+namespace {
+
+using namespace tandem::command;
+
+constexpr int failed = 1;
+constexpr int bad_usage = 2;
+
+// CLI11 says of a word that is no command only that a command is missing.
+std::string missing_command(const CLI::App& app) {
+    std::string known;
+    for (const CLI::App* command : app.get_subcommands(nullptr))
+        known += (known.empty() ? "" : ", ") + command->get_name();
+    const std::vector<std::string> words = app.remaining();
+    return words.empty() ? fmt::format("a command is needed: {}", known)
+                         : fmt::format("there is no command {}; there are {}", tandem::in_quotes(words.front()), known);
+}
+
+int report_usage(const CLI::App& app, std::string_view message) {
+    const auto chosen = app.get_subcommands();
+    const std::string command = chosen.empty() ? "tandem" : "tandem " + chosen.front()->get_name();
+    print_error(fmt::format("tandem: {}\nTry '{} --help'.", one_line(message), command));
+    return bad_usage;
+}
+
+int run(int argc, char** argv) {
+    CLI::App app("Arrays in files, computed on CUDA, OpenCL or this CPU.", "tandem");
+    app.require_subcommand(1);
+    app.set_version_flag("--version", "tandem " TANDEM_VERSION);
+    std::function<void()> job;
+    add_devices(app, job);
+    add_info(app, job);
+    add_add(app, job);
+    add_double(app, job);
+    try {
+        app.parse(argc, argv);
+        job();
+    } catch (const CLI::Success& request) {
+        std::ostringstream text;
+        app.exit(request, text, text);
+        print(text.str());
+    } catch (const CLI::ParseError& error) {
+        return report_usage(app, app.get_subcommands().empty() ? missing_command(app) : error.what());
+    } catch (const UsageError& error) {
+        return report_usage(app, error.what());
+    }
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    prepare_process();
+    try {
+        return run(argc, argv);
+    } catch (const std::bad_alloc&) {
+        print_error("tandem: host memory: not enough of it");
+    } catch (const std::exception& error) {
+        print_error(fmt::format("tandem: {}", one_line(error.what())));
+    }
+    return failed;
+}

@@ -1,0 +1,50 @@
+#pragma once
+// What leaves the command: text, files, and how it ends.
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include <tandem/tandem.hpp>
+
+#include "tools/inputs.hpp"
+
+namespace tandem::command {
+
+/// The command line can't mean anything: exit status 2.
+class UsageError : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// Makes the process fit to write files: standard streams that are closed can't be mistaken for files opened later, and a closed
+/// pipe or a file-size limit is an error instead of a signal. An interrupt ends the process at once, or, while a file is being
+/// written, as soon as what was written of it is gone again. Call first.
+void prepare_process();
+
+/// Writes `text` to standard output, whole. Throws io.
+void print(std::string_view text);
+
+/// Writes `text` and a newline to standard error, where it's worth trying but not worth failing.
+void print_error(const std::string& text) noexcept;
+
+/// Where results go.
+struct Output {
+    std::string name;  ///< for messages: "-" is /dev/stdout
+    std::filesystem::path path;
+    bool is_raw = false;  ///< elements alone, in C order; else .npy
+};
+
+/// What `text` names. OUT.npy is a .npy file, OUT.raw and OUT.bin are raw; any other name is what the inputs are: raw where all
+/// of them are, else .npy.
+Output find_output(const std::string& text, std::initializer_list<const Input*> inputs);
+
+/// Writes `array` to `output`; it appears complete or not at all. Waits.
+void save(const Array& array, const Output& output);
+
+/// Replaces the bytes that `region` spans in its file by those of `items`, a dense array of bytes; what stands before
+/// and behind them stays. The new file appears complete or not at all. Waits.
+void replace_region(const Region& region, const Array& items);
+
+}  // namespace tandem::command
