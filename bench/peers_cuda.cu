@@ -59,22 +59,25 @@ struct Arrays {
         }
     }
     ~Arrays() {
-        for (void* array : {a, b, out}) cudaFree(array);
+        for (void* array : {a, b, out})
+            cudaFree(array);
     }
     std::size_t bytes;
     void *a{}, *b{}, *out{};
 };
 
 template <class V, int inputs, int unroll>
-Candidate kernel_candidate(const std::shared_ptr<Arrays>& arrays, const std::shared_ptr<Stream>& stream, int threads, int repeats) {
+Candidate kernel_candidate(const std::shared_ptr<Arrays>& arrays, const std::shared_ptr<Stream>& stream, int threads,
+                           int repeats) {
     const auto name = "hand-written kernel, " + std::to_string(threads) + " threads x " + std::to_string(unroll);
     return {name, [=] {
                 const long long vectors = static_cast<long long>(arrays->bytes / sizeof(V));
                 const long long tile = static_cast<long long>(threads) * unroll;
                 const auto blocks = static_cast<unsigned>((vectors + tile - 1) / tile);
                 for (int i = 0; i < repeats; ++i) {
-                    vector_kernel<V, inputs, unroll><<<blocks, threads, 0, stream->handle>>>(
-                        static_cast<V*>(arrays->out), static_cast<const V*>(arrays->a), static_cast<const V*>(arrays->b), vectors);
+                    vector_kernel<V, inputs, unroll>
+                        <<<blocks, threads, 0, stream->handle>>>(static_cast<V*>(arrays->out), static_cast<const V*>(arrays->a),
+                                                                 static_cast<const V*>(arrays->b), vectors);
                 }
                 check(cudaStreamSynchronize(stream->handle));
             }};
@@ -98,7 +101,8 @@ std::vector<Candidate> peers(std::int64_t count, std::size_t item_bytes, int rep
         check(cudaStreamSynchronize(stream->handle));
     };
     std::vector<Candidate> candidates;
-    for (const int threads : {128, 256, 512, 1024}) candidates.push_back(kernel_candidate<V, inputs, 1>(arrays, stream, threads, repeats));
+    for (const int threads : {128, 256, 512, 1024})
+        candidates.push_back(kernel_candidate<V, inputs, 1>(arrays, stream, threads, repeats));
     candidates.push_back(kernel_candidate<V, inputs, 2>(arrays, stream, 512, repeats));
     candidates.push_back(kernel_candidate<V, inputs, 4>(arrays, stream, 256, repeats));
     candidates.push_back({"copy within the device, as many bytes", copy});
@@ -126,7 +130,8 @@ Candidate cuda_raw_launch(int repeats) {
     void* entry = nullptr;
     cudaDriverEntryPointQueryResult found{};
     check(cudaGetDriverEntryPointByVersion("cuLaunchKernel", &entry, 12000, cudaEnableDefault, &found));
-    using Launch = int (*)(cudaFunction_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, cudaStream_t, void**, void**);
+    using Launch = int (*)(cudaFunction_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, cudaStream_t,
+                           void**, void**);
     const auto launch = reinterpret_cast<Launch>(entry);
     return {"cuLaunchKernel",
             [=] {

@@ -49,10 +49,10 @@ void streaming(const Arrays<T>& arrays, Job job) {
     const T* a = arrays.a;
     const T* b = job == Job::add ? arrays.b : arrays.a;
     T* out = arrays.out;
-    constexpr std::int64_t lanes = 64 / sizeof(T);
+    constexpr auto lanes = static_cast<std::int64_t>(64 / sizeof(T));
 #pragma omp parallel for
     for (std::int64_t i = 0; i < arrays.count / lanes; ++i) {
-        alignas(64) T sums[lanes];
+        alignas(64) T sums[64 / sizeof(T)];
         for (std::int64_t k = 0; k < lanes; ++k)
             sums[k] = a[i * lanes + k] + b[i * lanes + k];
         for (std::int64_t k = 0; k < 4; ++k) {

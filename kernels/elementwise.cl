@@ -53,7 +53,6 @@ typedef TANDEM_JOIN(TANDEM_COMPONENT, TANDEM_LANES) tandem_pack;
 #define TANDEM_PROPER(bits) (bits)
 
 #if defined(TANDEM_DTYPE_float16)
-#define TANDEM_ROUNDS
 // Conversions by vload_half and vstore_half need no cl_khr_fp16. They go through private memory, which compilers turn into
 // registers, so that the access to global memory has the pack's width and not a half's.
 #define TANDEM_CONVERSIONS(n, lanes)                                     \
@@ -81,7 +80,6 @@ TANDEM_EACH_SHAPE(TANDEM_CONVERSIONS)
 #endif
 
 #elif defined(TANDEM_DTYPE_bfloat16)
-#define TANDEM_ROUNDS
 // The upper half of a float; rounded to nearest even, a NaN kept one by setting its quiet bit.
 #define TANDEM_CONVERSIONS(n, lanes)                                                      \
     static inline float##lanes tandem_value_##n(tandem_##n bits) {                        \
@@ -176,9 +174,6 @@ static inline void tandem_store_bytes(__global uchar* to, tandem_one bits) {
 #if __has_builtin(__builtin_nontemporal_store)
 #define TANDEM_CAN_STREAM 1
 static inline void tandem_stream_pack(__global uchar* to, tandem_pack bits) {
-#if defined(TANDEM_ROUNDS) && defined(__clang__) && defined(__F16C__)
-    __asm__("" : "+x"(bits));  // LLVM makes conversion and store one instruction, and that one does not stream
-#endif
     __builtin_nontemporal_store(bits, (__global tandem_pack*)to);
 }
 #endif
@@ -234,15 +229,15 @@ struct tandem_strided {
 
 #define TANDEM_PACKS_KERNEL(arity, op, width, access, each_pack)                                                       \
     TANDEM_KERNEL packs_##width(__global uchar* out, TANDEM_##arity##_INPUTS, const struct tandem_packs call) {        \
+        const ulong pack = get_group_id(0) * (ulong)(TANDEM_GROUP_ITEMS * TANDEM_STEPS) + get_local_id(0);             \
+        const ulong start = call.head * TANDEM_COMPONENT_BYTES + pack * TANDEM_PACK_BYTES;                             \
+        each_pack(arity, op, width)                                                                                    \
         if (get_group_id(0) == 0) {                                                                                    \
             for (uint edge = get_local_id(0); edge < call.edges; edge += TANDEM_GROUP_ITEMS) {                         \
                 const ulong at = (edge < call.head ? edge : edge + call.packs * TANDEM_LANES) * TANDEM_COMPONENT_BYTES; \
                 TANDEM_APPLY_AT(arity, op, one, tandem_load_##access, tandem_store_##access, at);                      \
             }                                                                                                          \
         }                                                                                                              \
-        const ulong pack = get_group_id(0) * (ulong)(TANDEM_GROUP_ITEMS * TANDEM_STEPS) + get_local_id(0);             \
-        const ulong start = call.head * TANDEM_COMPONENT_BYTES + pack * TANDEM_PACK_BYTES;                             \
-        each_pack(arity, op, width)                                                                                    \
     }
 #define TANDEM_PLAIN(arity, op, width) TANDEM_EACH_PACK(arity, op, width, tandem_store_pack_##width)
 #ifdef TANDEM_CAN_STREAM

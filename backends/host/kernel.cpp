@@ -68,7 +68,9 @@ std::byte* address(const driver::Operand& operand) noexcept {
 // little.
 std::int64_t parts_for(std::int64_t bytes, std::int64_t units) {
     if (bytes < parallel_bytes) return 1;
-    return std::min<std::int64_t>(ThreadPool::instance().threads(), units);
+    // Large work in more parts than threads: what one thread loses to others' work on this machine, another makes up.
+    const std::int64_t per_thread = std::clamp<std::int64_t>(bytes / parallel_bytes / 16, 1, 8);
+    return std::min<std::int64_t>(ThreadPool::instance().threads() * per_thread, units);
 }
 
 void run_contiguous(const Elementwise& call, const HostKernel& kernel) {

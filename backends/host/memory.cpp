@@ -25,10 +25,13 @@ std::byte* allocate(std::size_t size_bytes) noexcept {
 }  // namespace
 
 Memory::Memory(std::shared_ptr<driver::Device> device, std::size_t size_bytes, MemoryKind kind)
-    : driver::Memory(size_bytes, kind), device_(std::move(device)), data_(allocate(size_bytes)) {
+    : driver::Memory(size_bytes, kind),
+      device_(std::move(device)),
+      data_(size_bytes <= device_->info().memory_bytes ? allocate(size_bytes) : nullptr) {
     if (data_ == nullptr) {
         throw Error(ErrorCode::out_of_memory,
-                    fmt::format("{}: aligned_alloc of {} bytes: Cannot allocate memory", device_->info().spec, size_bytes),
+                    fmt::format("{}: aligned_alloc of {} bytes: Cannot allocate memory (the machine has {})",
+                                device_->info().spec, size_bytes, device_->info().memory_bytes),
                     ENOMEM);
     }
 }

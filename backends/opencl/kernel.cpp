@@ -16,7 +16,7 @@ namespace {
 // GPUs: one pack an item, so that neighbours' accesses coalesce and the scheduler hides the latency.
 constexpr Tuning gpu_tuning{.is_unaligned = false,
                             .pack_bytes = tandem::pack_bytes,
-                            .group_items = 256,
+                            .group_items = 128,
                             .packs_per_item = 1,
                             .min_item_bytes = 0,
                             .max_item_bytes = 0,
@@ -133,7 +133,7 @@ cl_program Programs::get(Op op, DType dtype) {
 ProgramHandle Programs::build(Op op, DType dtype) const {
     const std::string source = embedded::opencl_source(op);
     const std::string options = fmt::format(
-        "-cl-std=CL1.2 -D TANDEM_DTYPE_{} -D TANDEM_LANES={} -D TANDEM_UNALIGNED={:d} -D TANDEM_STREAMING={:d} -D "
+        "-cl-std=CL1.2 -w -D TANDEM_DTYPE_{} -D TANDEM_LANES={} -D TANDEM_UNALIGNED={:d} -D TANDEM_STREAMING={:d} -D "
         "TANDEM_GROUP_ITEMS={} "
         "-D TANDEM_PACKS_PER_ITEM={} -D TANDEM_ELEMENTS_PER_ITEM={} -D TANDEM_DIMENSIONS={} -D TANDEM_OPERANDS={}",
         dtype == DType::boolean ? "boolean" : to_string(dtype), lanes(tuning_, dtype), tuning_.is_unaligned,

@@ -9,10 +9,10 @@ namespace {
 
 // A command of this size runs longer than a flush takes.
 constexpr std::size_t flush_bytes = std::size_t{1} << 20U;
-// Smaller ones are flushed together. A GPU's driver has its own ways of handing them over at once; core/ records an event, which
-// flushes, often enough for those that have not.
+// Smaller ones are flushed together. A GPU's driver has its own ways of handing them over at once; for those that have not, the
+// events that core/ records, which flush, come often enough.
 constexpr unsigned cpu_flush_commands = 16;
-constexpr unsigned gpu_flush_commands = 64;
+constexpr unsigned gpu_flush_commands = 256;
 
 }  // namespace
 
@@ -93,6 +93,7 @@ std::unique_ptr<driver::Event> Queue::record() {
     check(cl.clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, &event), Stage::submission, device_->spec(),
           "clEnqueueMarkerWithWaitList");
     EventHandle handle(event);
+    unflushed_ = 0;
     check(cl.clFlush(queue_.get()), Stage::submission, device_->spec(), "clFlush");
     return std::make_unique<Event>(device_, std::move(handle));
 }

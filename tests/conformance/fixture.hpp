@@ -16,6 +16,7 @@ struct Options {
     std::string device;
     MemoryKind kind = MemoryKind::device;
     std::size_t window_bytes = 0;  ///< not 0: the device is opened as if this were its largest allocation
+    bool large = false;            ///< the tests of arrays beyond 1 GiB, and no others
 };
 const Options& options();
 
@@ -59,7 +60,7 @@ Error error_of(Call&& call) {
 #define CHECK_ERROR(expected, words, ...)                                               \
     do {                                                                                \
         const ::tandem::Error error_ = ::tandem::test::error_of([&] { __VA_ARGS__; });  \
-        INFO(std::string(error_.what()));                                                            \
+        INFO(std::string(error_.what()));                                               \
         CHECK_MESSAGE(error_.code() == (expected), ::tandem::to_string(error_.code())); \
         CHECK(std::string(error_.what()).find(words) != std::string::npos);             \
         CHECK(std::string(error_.what()).find('\n') == std::string::npos);              \

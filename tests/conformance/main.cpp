@@ -1,6 +1,7 @@
 // Runs the conformance suite for one device and one memory kind:
-//   tandem_conformance --device SPEC [--kind KIND] [--window-bytes N] [doctest's options]
-// A device that is not there is a failure, never a skip.
+//   tandem_conformance --device SPEC [--kind KIND] [--window-bytes N] [--large] [doctest's options]
+// The tests of arrays beyond 1 GiB run with --large, and then alone: they take gigabytes, and many more under a sanitizer. A
+// device that is not there is a failure, never a skip.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <cstdio>
@@ -43,6 +44,7 @@ int run(int argc, char** argv) {
         if (is_gap_here(gap)) excluded += std::string(excluded.empty() ? "" : ",") + gap.test_case;
     }
     doctest::Context context(argc, argv);
+    context.addFilter(options().large ? "test-suite" : "test-suite-exclude", "large");
     if (!excluded.empty()) context.addFilter("test-case-exclude", excluded.c_str());
     int status = context.run();
     if (context.shouldExit()) return status;
@@ -114,6 +116,8 @@ Bytes elements_of(const Buffer& buffer, const Array& array) {
 int main(int argc, char** argv) {
     using namespace tandem;
     test::Options& options = test::mutable_options();
+    for (int i = 1; i < argc; ++i)
+        options.large = options.large || std::strcmp(argv[i], "--large") == 0;
     for (int i = 1; i + 1 < argc; ++i) {
         if (std::strcmp(argv[i], "--device") == 0) options.device = argv[i + 1];
         if (std::strcmp(argv[i], "--window-bytes") == 0) options.window_bytes = std::strtoull(argv[i + 1], nullptr, 10);
