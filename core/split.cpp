@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 namespace tandem {
 namespace {
@@ -114,31 +115,52 @@ void merge_dimensions(Elementwise& call) noexcept {
                                                [&](const Operand& operand) { return operand.strides_bytes[0] == item_bytes; });
 }
 
+namespace {
+
+// The first operand that crosses a window's end, or null.
+const Operand* find_crossing(const Elementwise& call) noexcept {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
+        if (!in_one_window(call, call.operands[i])) return &call.operands[i];
+    }
+    return nullptr;
+}
+
+// The dimension that spans most of the operand's bytes; none where there is one element.
+std::optional<std::size_t> widest_dimension(const Elementwise& call, const Operand& operand) noexcept {
+    std::optional<std::size_t> widest;
+    std::int64_t most = -1;
+    for (std::size_t d = 0; d < static_cast<std::size_t>(call.dimensions); ++d) {
+        const std::int64_t span = std::abs(operand.strides_bytes[d]) * (call.shape[d] - 1);
+        if (call.shape[d] > 1 && span > most) {
+            most = span;
+            widest = d;
+        }
+    }
+    return widest;
+}
+
+}  // namespace
+
 void submit_split(QueueState::Submission& submission, driver::Device& device, const Elementwise& call,
                   std::shared_ptr<driver::Memory>& scratch) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
-        const Operand& operand = call.operands[i];
-        if (in_one_window(call, operand)) continue;
-        // The dimension that spans most of the crossing operand's bytes.
-        std::size_t widest = 0;
-        std::int64_t most = -1;
-        for (std::size_t d = 0; d < static_cast<std::size_t>(call.dimensions); ++d) {
-            const std::int64_t span = std::abs(operand.strides_bytes[d]) * (call.shape[d] - 1);
-            if (call.shape[d] > 1 && span > most) {
-                most = span;
-                widest = d;
-            }
-        }
-        if (most < 0) {
-            submit_straddling(submission, device, call, scratch);
+    // What is cut off is recursed into, what remains is looped over: the depth grows with operands and dimensions, not with
+    // windows.
+    Elementwise rest = call;
+    for (;;) {
+        const Operand* crossing = find_crossing(rest);
+        if (crossing == nullptr) {
+            submission.native().run(rest);
             return;
         }
-        const std::int64_t at = cut(call, operand, widest);
-        submit_split(submission, device, part(call, widest, 0, at), scratch);
-        submit_split(submission, device, part(call, widest, at, call.shape[widest] - at), scratch);
-        return;
+        const std::optional<std::size_t> widest = widest_dimension(rest, *crossing);
+        if (!widest) {
+            submit_straddling(submission, device, rest, scratch);
+            return;
+        }
+        const std::int64_t at = cut(rest, *crossing, *widest);
+        submit_split(submission, device, part(rest, *widest, 0, at), scratch);
+        rest = part(rest, *widest, at, rest.shape[*widest] - at);
     }
-    submission.native().run(call);
 }
 
 }  // namespace tandem
