@@ -142,6 +142,9 @@ template <class T>
 void copy(Queue& queue, const std::vector<T>& source, const Array& destination) {
     copy(queue, std::span<const T>(source), destination);
 }
+/// A temporary would be gone before the queue reads it.
+template <class T>
+void copy(Queue& queue, std::vector<T>&& source, const Array& destination) = delete;
 
 /// Copies `source`, elements in C order, into `destination`. Returns once queued: `destination` holds them once the queue has
 /// passed this point. Throws invalid_argument where counts or types differ.
