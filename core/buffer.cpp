@@ -45,16 +45,7 @@ HostView::HostView(const Device& device, std::shared_ptr<driver::Memory> memory,
     } else {
         state->fetched = std::make_unique_for_overwrite<std::byte[]>(size_bytes);
         data_ = state->fetched.get();
-        if (access != Access::write) {
-            const std::lock_guard lock(state->device->transfer_mutex);
-            QueueState& queue = state->device->transfer_queue();
-            {
-                QueueState::Submission submission(queue, size_bytes);
-                submission.use(state->memory);
-                submission.native().read(*state->memory, offset_bytes, data_, size_bytes);
-            }
-            queue.synchronize();
-        }
+        if (access != Access::write) state->device->read(state->memory, offset_bytes, data_, size_bytes);
     }
     state_ = std::move(state);
 }
@@ -96,14 +87,7 @@ void HostView::unmap() {
     if (state->mapped != nullptr) {
         state->memory->unmap(state->mapped, state->access);
     } else if (state->access != Access::read) {
-        const std::lock_guard lock(state->device->transfer_mutex);
-        QueueState& queue = state->device->transfer_queue();
-        {
-            QueueState::Submission submission(queue, size_bytes);
-            submission.use(state->memory);
-            submission.native().write(*state->memory, state->offset_bytes, data, size_bytes);
-        }
-        queue.synchronize();
+        state->device->write(state->memory, state->offset_bytes, data, size_bytes);
     }
 }
 

@@ -2,20 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
-#include <memory>
+#include <span>
 
 #include "core/device_state.hpp"
 #include "core/elementwise.hpp"
+#include "core/staging.hpp"
 #include "tandem/array.hpp"
 #include "tandem/error.hpp"
 
 namespace tandem {
 namespace {
-
-// Bytes in flight between devices: two pieces, one read while the other is written.
-constexpr std::size_t piece_bytes = std::size_t{8} << 20U;
 
 void check_device(const Queue& queue, const Array& array) {
     if (array.device() == queue.device()) return;
@@ -51,55 +47,19 @@ void copy_on_device(Queue& queue, const Array& source, const Array& destination)
                              source.size_bytes());
 }
 
-// The array itself where it is dense in C order, else a dense copy, ready to be read.
-Array dense_source(const Array& array) {
-    if (array.is_dense(Order::c)) return array;
-    Array dense = empty(array.device(), array.dtype(), array.shape());
-    Queue queue(array.device());
-    copy_on_device(queue, array, dense);
-    return dense;
-}
-
-// Reads one piece; returns when it is there.
-void read_piece(const Array& source, std::size_t offset_bytes, std::byte* to, std::size_t size_bytes) {
-    DeviceState& device = *source.device().state();
-    const std::lock_guard lock(device.transfer_mutex);
-    QueueState& queue = device.transfer_queue();
-    {
-        QueueState::Submission submission(queue, size_bytes);
-        submission.use(source.memory());
-        submission.native().read(*source.memory(), source.offset_bytes() + offset_bytes, to, size_bytes);
-    }
-    queue.synchronize();
-}
-
 void copy_between_devices(const Array& source, const Array& destination) {
     source.memory()->uses.wait();
     destination.memory()->uses.wait();
-    const Array from = dense_source(source);
-    const Array to =
-        destination.is_dense(Order::c) ? destination : empty(destination.device(), destination.dtype(), destination.shape());
-
-    const std::size_t size_bytes = from.size_bytes();
-    const std::size_t slot_bytes = std::min(piece_bytes, size_bytes);
-    const auto slots = std::make_unique_for_overwrite<std::byte[]>(2 * slot_bytes);
-    Queue writer(to.device());
-    Event written[2];
-    unsigned slot = 0;
-    for (std::size_t offset = 0; offset < size_bytes; offset += slot_bytes, slot ^= 1U) {
-        const std::size_t bytes = std::min(slot_bytes, size_bytes - offset);
-        std::byte* piece = slots.get() + slot * slot_bytes;
-        written[slot].wait();
-        read_piece(from, offset, piece, bytes);
-        {
-            QueueState::Submission submission(writer.state(), bytes);
-            submission.use(to.memory());
-            submission.native().write(*to.memory(), to.offset_bytes() + offset, piece, bytes);
-        }
-        written[slot] = writer.record();
-    }
-    if (!destination.is_dense(Order::c)) copy_on_device(writer, to, destination);
-    writer.synchronize();
+    const Array from = dense(source, DenseOrder::c);
+    const bool in_place = destination.is_dense(Order::c);
+    const Array to = in_place ? destination : empty(destination.device(), destination.dtype(), destination.shape());
+    fill_in_pieces(to, [&](std::size_t offset_bytes, std::span<std::byte> piece) {
+        from.device().state()->read(from.memory(), from.offset_bytes() + offset_bytes, piece.data(), piece.size());
+    });
+    if (in_place) return;
+    Queue queue(destination.device());
+    copy_on_device(queue, to, destination);
+    queue.synchronize();
 }
 
 }  // namespace

@@ -37,6 +37,30 @@ std::shared_ptr<driver::Memory> DeviceState::allocate(std::size_t size_bytes, Me
     return native->allocate(size_bytes, kind);
 }
 
+void DeviceState::read(const std::shared_ptr<driver::Memory>& memory, std::size_t offset_bytes, std::byte* to,
+                       std::size_t size_bytes) {
+    const std::lock_guard lock(transfer_mutex_);
+    QueueState& queue = transfer_queue();
+    {
+        QueueState::Submission submission(queue, size_bytes);
+        submission.use(memory);
+        submission.native().read(*memory, offset_bytes, to, size_bytes);
+    }
+    queue.synchronize();
+}
+
+void DeviceState::write(const std::shared_ptr<driver::Memory>& memory, std::size_t offset_bytes, const std::byte* from,
+                        std::size_t size_bytes) {
+    const std::lock_guard lock(transfer_mutex_);
+    QueueState& queue = transfer_queue();
+    {
+        QueueState::Submission submission(queue, size_bytes);
+        submission.use(memory);
+        submission.native().write(*memory, offset_bytes, from, size_bytes);
+    }
+    queue.synchronize();
+}
+
 QueueState& DeviceState::transfer_queue() {
     if (transfer_ == nullptr) transfer_ = make_queue();
     return *transfer_;

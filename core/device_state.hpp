@@ -22,15 +22,19 @@ struct DeviceState {
     /// waited for and the call tried once more, since its memory may be all that is missing.
     std::shared_ptr<driver::Memory> allocate(std::size_t size_bytes, MemoryKind kind);
 
-    /// The library's own queue, for calls that move bytes and wait; made on first use. Used with `transfer_mutex` held.
-    QueueState& transfer_queue();
-    std::mutex transfer_mutex;
+    /// Moves bytes between `memory` and the host on the library's own queue, and waits for them; not for other work on the
+    /// memory.
+    void read(const std::shared_ptr<driver::Memory>& memory, std::size_t offset_bytes, std::byte* to, std::size_t size_bytes);
+    void write(const std::shared_ptr<driver::Memory>& memory, std::size_t offset_bytes, const std::byte* from,
+               std::size_t size_bytes);
 
 private:
     std::vector<std::shared_ptr<QueueState>> live_queues();
+    QueueState& transfer_queue();  // made on first use; used with transfer_mutex_ held
 
     std::mutex mutex_;
     std::vector<std::weak_ptr<QueueState>> queues_;
+    std::mutex transfer_mutex_;
     std::shared_ptr<QueueState> transfer_;
 };
 

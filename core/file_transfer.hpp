@@ -16,9 +16,4 @@ void load_bytes(const MappedFile& file, std::uint64_t offset_bytes, const Array&
 /// Appends the bytes of `array`, which is dense, to `file`; waits. Host memory is bounded.
 void save_bytes(const Array& array, OutputFile& file);
 
-enum class DenseOrder : std::uint8_t { c, any };
-
-/// `array` itself where it is dense in an accepted order, else a dense copy in C order, for which it waits.
-Array dense(const Array& array, DenseOrder accepted);
-
 }  // namespace tandem

@@ -4,6 +4,8 @@
 
 #include "core/file_transfer.hpp"
 #include "core/output_file.hpp"
+#include "core/posix_file.hpp"
+#include "core/staging.hpp"
 #include "tandem/error.hpp"
 
 namespace tandem::raw {
@@ -11,7 +13,7 @@ namespace tandem::raw {
 Array load(const Device& device, const std::filesystem::path& path, DType dtype, const std::optional<Shape>& shape,
            std::uint64_t offset_bytes) {
     const MappedFile file = MappedFile::open(path);
-    const std::string name = path.string();
+    const std::string name = printable_path(path);
     if (offset_bytes > file.size_bytes()) {
         throw Error(ErrorCode::bad_file,
                     fmt::format("{}: data at offset {} needed, {} bytes found", name, offset_bytes, file.size_bytes()));

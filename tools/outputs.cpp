@@ -16,6 +16,7 @@
 #include "core/file_transfer.hpp"
 #include "core/output_file.hpp"
 #include "core/printable.hpp"
+#include "core/staging.hpp"
 
 namespace tandem::command {
 namespace {

@@ -8,7 +8,10 @@
 
 #include "core/elementwise.hpp"
 #include "core/file_transfer.hpp"
+#include "core/npy/header.hpp"
 #include "core/output_file.hpp"
+#include "core/posix_file.hpp"
+#include "core/staging.hpp"
 #include "tandem/error.hpp"
 #include "tandem/ops.hpp"
 
@@ -61,16 +64,11 @@ File File::open(const std::filesystem::path& path, bool strict) {
         file.mapping_.read(0, start);
     }
     file.header_ = parse_header(start, name);
-    const std::uint64_t available = file_bytes - file.header_.data_offset;
-    if (available < file.header_.data_bytes) {
-        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: {} bytes of data needed for shape {} of {}, {} found", name,
-                                                     file.header_.data_offset, file.header_.data_bytes,
-                                                     to_string(file.header_.shape), file.header_.type.descr, available));
-    }
-    if (strict && available > file.header_.data_bytes) {
+    check_data_present(file.header_, name, file_bytes);
+    if (strict && file.trailing_bytes() != 0) {
         throw Error(ErrorCode::bad_file,
-                    fmt::format("{}: offset {}: end of file needed after the data, {} more bytes found", name,
-                                file.header_.data_offset + file.header_.data_bytes, available - file.header_.data_bytes));
+                    fmt::format("{}: offset {}: end of file needed after the data, {} more bytes found", printable_path(path),
+                                file_bytes - file.trailing_bytes(), file.trailing_bytes()));
     }
     return file;
 }
@@ -85,7 +83,7 @@ std::uint64_t File::trailing_bytes() const noexcept {
 
 Array load(const Device& device, const File& file, std::optional<DType> as) {
     const Header& header = file.header();
-    const std::string name = file.mapping().path().string();
+    const std::string name = printable_path(file.mapping().path());
     if (!header.fields.empty()) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: its items are structured, {}: load its fields instead", name, header.type.descr));
@@ -144,12 +142,12 @@ Records load_fields(const Device& device, const std::filesystem::path& path) {
     const Header& header = file.header();
     if (header.fields.empty()) {
         throw Error(ErrorCode::invalid_argument,
-                    fmt::format("{}: its items have no fields, they are {}", path.string(), header.type.descr));
+                    fmt::format("{}: its items have no fields, they are {}", printable_path(path), header.type.descr));
     }
     auto buffer = std::make_shared<const Buffer>(device, static_cast<std::size_t>(header.data_bytes));
     const Array bytes(*buffer, uint8, {static_cast<std::int64_t>(header.data_bytes)});
     load_bytes(file.mapping(), header.data_offset, bytes);
-    Records records(header, std::move(buffer), fmt::format("{}, loaded from {}", bytes.residency(), path.string()));
+    Records records(header, std::move(buffer), fmt::format("{}, loaded from {}", bytes.residency(), printable_path(path)));
     Queue queue(device);
     for_each_leaf(header.fields, "", [&](const std::string& name, const Field& field) {
         if (field.type.swapped || field.type.dtype == boolean) normalise(queue, records.field(name), field.type.swapped);

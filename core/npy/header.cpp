@@ -13,6 +13,7 @@
 #include <tandem/npy_header.hpp>
 
 #include "core/npy/descr.hpp"
+#include "core/npy/header.hpp"
 #include "core/npy/literal.hpp"
 #include "core/npy/magic.hpp"
 #include "core/posix_file.hpp"
@@ -228,6 +229,14 @@ Header parse_header(std::span<const std::byte> start, std::string_view file_name
     return header;
 }
 
+void check_data_present(const Header& header, std::string_view file_name, std::uint64_t file_bytes) {
+    const std::uint64_t found = file_bytes - std::min(file_bytes, header.data_offset);
+    if (found >= header.data_bytes) return;
+    fail(file_name, header.data_offset,
+         fmt::format("{} bytes of data needed for shape {} of {}, {} found", header.data_bytes, to_string(header.shape),
+                     in_quotes(header.type.descr), found));
+}
+
 Header read_header(const std::filesystem::path& path) {
     const FileDescriptor file = open_file(path, O_RDONLY);
     // Nearly every header lies in the first bytes, so that one read is enough.
@@ -249,14 +258,7 @@ Header read_header(const std::filesystem::path& path) {
     }
     // Pipes and the like have no size to compare with.
     const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (S_ISREG(status.st_mode) && size > 0) {
-        const std::uint64_t found = size - std::min(size, header.data_offset);
-        if (found < header.data_bytes) {
-            fail(name, header.data_offset,
-                 fmt::format("{} bytes of data needed for shape {} of {}, {} found", header.data_bytes, to_string(header.shape),
-                             in_quotes(header.type.descr), found));
-        }
-    }
+    if (S_ISREG(status.st_mode) && size > 0) check_data_present(header, name, size);
     return header;
 }
 
