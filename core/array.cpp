@@ -234,8 +234,12 @@ Array empty(const Device& device, DType dtype, Shape shape, MemoryKind kind, Ord
 }
 
 Array empty_like(const Array& array) {
+    return empty_like(array, array.kind());
+}
+
+Array empty_like(const Array& array, MemoryKind kind) {
     const Order order = !array.is_dense(Order::c) && array.is_dense(Order::fortran) ? Order::fortran : Order::c;
-    return empty(array.device(), array.dtype(), array.shape(), array.kind(), order);
+    return empty(array.device(), array.dtype(), array.shape(), kind, order);
 }
 
 }  // namespace tandem

@@ -24,8 +24,7 @@ void run_to_output(const Options& options, const Input& input) {
     const Array in = load(device, input, options.raw, options.strict);
     Array out;
     naming(input.name, [&] {
-        out = empty(device, in.dtype(), in.shape(), options.memory,
-                    !in.is_dense(Order::c) && in.is_dense(Order::fortran) ? Order::fortran : Order::c);
+        out = empty_like(in, options.memory);
         Queue queue(device);
         summary.time([&] {
             twice(queue, in, out);

@@ -128,6 +128,8 @@ Array empty(const Device& device, DType dtype, Shape shape, MemoryKind kind = Me
 
 /// An uninitialised array on the same device with the same dtype, shape, memory kind and, where `array` is dense, order.
 Array empty_like(const Array& array);
+/// The same in memory of another kind.
+Array empty_like(const Array& array, MemoryKind kind);
 
 /// Copies elements between arrays of one dtype and shape. On one device the call returns once the copy is queued. Between
 /// devices, of one backend or two, it goes through the host in bounded pieces, and the call waits for it, since no driver orders

@@ -27,7 +27,7 @@ public:
     void wait() const;
 
     /// For core/ alone.
-    Event(Device device, std::shared_ptr<driver::Event> event) : device_(device.state()), event_(std::move(event)) {}
+    Event(const Device& device, std::shared_ptr<driver::Event> event) : device_(device.state()), event_(std::move(event)) {}
     [[nodiscard]] const std::shared_ptr<driver::Event>& native() const noexcept { return event_; }
     [[nodiscard]] const std::shared_ptr<DeviceState>& device_state() const noexcept { return device_; }
 
