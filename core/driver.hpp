@@ -112,6 +112,8 @@ public:
 
     /// A point after everything submitted so far.
     virtual std::unique_ptr<Event> record() = 0;
+    /// Bytes of traffic beside which the cost of an event to the work around it is nothing. The default: a few microseconds'.
+    [[nodiscard]] virtual std::size_t event_interval_bytes() const noexcept { return std::size_t{1} << 20U; }
     /// Work submitted from here on starts after `event`, which may be any event of this backend.
     virtual void wait_for(const Event& event) = 0;
     /// Blocks until everything submitted is done. Throws what it failed with.

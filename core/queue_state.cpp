@@ -21,7 +21,8 @@ void QueueState::Submission::use(const std::shared_ptr<driver::Memory>& memory) 
 
 QueueState::Submission::~Submission() {
     ++state_.open_operations_;
-    if (work_bytes_ < large_work_bytes && state_.open_operations_ < batch_operations) return;
+    state_.open_bytes_ += work_bytes_;
+    if (state_.open_bytes_ < state_.native_->event_interval_bytes() && state_.open_operations_ < batch_operations) return;
     std::vector<Batch> finished;
     try {
         state_.close_batch();
@@ -36,9 +37,14 @@ std::shared_ptr<driver::Event> QueueState::close_batch() {
     std::shared_ptr<driver::Event> event = native_->record();
     closed_.push_back({open_batch_, event, std::move(open_memory_)});
     open_memory_.clear();
-    open_operations_ = 0;
-    ++open_batch_;
+    start_batch();
     return event;
+}
+
+void QueueState::start_batch() noexcept {
+    open_operations_ = 0;
+    open_bytes_ = 0;
+    ++open_batch_;
 }
 
 std::vector<QueueState::Batch> QueueState::take_finished() noexcept {
@@ -72,8 +78,7 @@ void QueueState::synchronize() {
         const std::lock_guard lock(mutex_);
         finished.swap(closed_);
         memory.swap(open_memory_);
-        open_operations_ = 0;
-        ++open_batch_;
+        start_batch();
     }
     // The memory is let go of at the end of this scope, after the wait, also where that throws: a lost device uses nothing any
     // more.

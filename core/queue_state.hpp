@@ -14,8 +14,9 @@ namespace tandem {
 /// Keeps the memory of submitted work alive until the work is done, and knows when that is.
 ///
 /// Work is gathered in batches, each closed by one native event. Recording an event for each small operation would cost as much
-/// as the operation's launch; so a batch holds up to `batch_operations` small ones, or one large one, beside which an event costs
-/// nothing. Waiting for one memory waits for the batch of its last use: at most that many small operations more than needed.
+/// as the operation's launch; so a batch holds up to `batch_operations` of them, and less where their traffic makes an event's
+/// cost nothing beside it, which is the native queue's to say. Waiting for one memory waits for the batch of its last use: for
+/// that much more than needed at most.
 ///
 /// Thread safe; submissions come from one thread at a time.
 class QueueState : public std::enable_shared_from_this<QueueState> {
@@ -60,10 +61,9 @@ private:
     };
 
     static constexpr unsigned batch_operations = 128;
-    // The traffic of a few microseconds on a processor and of one on a GPU.
-    static constexpr std::size_t large_work_bytes = std::size_t{1} << 20U;
 
     std::shared_ptr<driver::Event> close_batch();  // with mutex_ held
+    void start_batch() noexcept;                   // with mutex_ held, and open_memory_ emptied
     std::vector<Batch> take_finished() noexcept;   // with mutex_ held
 
     const std::uint64_t id_;
@@ -71,6 +71,7 @@ private:
     std::mutex mutex_;
     std::uint64_t open_batch_ = 0;
     unsigned open_operations_ = 0;
+    std::size_t open_bytes_ = 0;  // their traffic
     Retained open_memory_;
     std::deque<Batch> closed_;
 };

@@ -7,6 +7,10 @@
 #include "backends/host/memory.hpp"
 #include "kernels/host_kernels.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace tandem {
 
 // Defined by kernels/*.cpp, once for each instruction set that the build has.
@@ -21,6 +25,14 @@ TANDEM_FOR_EACH_OP(TANDEM_X)
 
 namespace tandem::host {
 namespace {
+
+#if defined(__x86_64__)
+// clang's __builtin_cpu_supports does not know it.
+bool cpu_supports_f16c() noexcept {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
 
 using driver::Elementwise;
 
@@ -41,7 +53,7 @@ const HostKernels* const* best_tables() noexcept {
 #undef TANDEM_X
     __builtin_cpu_init();
     const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                        __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+                        __builtin_cpu_supports("bmi2") && cpu_supports_f16c();
     const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                         __builtin_cpu_supports("avx512vl");

@@ -232,7 +232,7 @@ std::size_t Kernels::run_packs(Launch& launch, Set& kernels) {
     arguments.streaming = tuning.streaming_bytes != 0 && size >= tuning.streaming_bytes && !in_place ? 1 : 0;
     std::uint64_t per_item = tuning.packs_per_item;
     if (per_item == 0) {
-        per_item = std::clamp<std::uint64_t>(size / (tuning.compute_units * items_per_unit), tuning.min_item_bytes,
+        per_item = std::clamp<std::uint64_t>(size / (std::uint64_t{tuning.compute_units} * items_per_unit), tuning.min_item_bytes,
                                              tuning.max_item_bytes) /
                    pack;
         arguments.packs_per_item = static_cast<std::uint32_t>(per_item);

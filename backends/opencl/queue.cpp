@@ -14,6 +14,12 @@ constexpr std::size_t flush_bytes = std::size_t{1} << 20U;
 constexpr unsigned cpu_flush_commands = 16;
 constexpr unsigned gpu_flush_commands = 256;
 
+std::size_t choose_event_interval(const DeviceInfo& info) noexcept {
+    // A GPU reads all of its memory in some 30 ms, large or small; an eighth of that is long beside a marker.
+    if (info.type != DeviceType::cpu) return static_cast<std::size_t>(info.memory_bytes / 8);
+    return std::size_t{1} << 20U;
+}
+
 }  // namespace
 
 bool Event::is_done() const {
@@ -37,7 +43,8 @@ Queue::Queue(std::shared_ptr<Device> device)
     : device_(std::move(device)),
       queue_(device_->create_queue()),
       kernels_(device_->programs()),
-      flush_commands_(device_->info().type == DeviceType::cpu ? cpu_flush_commands : gpu_flush_commands) {}
+      flush_commands_(device_->info().type == DeviceType::cpu ? cpu_flush_commands : gpu_flush_commands),
+      event_interval_bytes_(choose_event_interval(device_->info())) {}
 
 void Queue::submitted(std::size_t size_bytes) {
     if (++unflushed_ < flush_commands_ && size_bytes < flush_bytes) return;

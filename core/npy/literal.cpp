@@ -299,7 +299,7 @@ std::string Literal::source(const Node& node) const {
 
 std::string Literal::description(const Node& node) const {
     // Cut before it is converted, so that a message costs no more for a long literal.
-    const std::string text = printable(to_utf8(*header_, slice(node).substr(0, 64)), 48);
+    std::string text = printable(to_utf8(*header_, slice(node).substr(0, 64)), 48);
     const char* open = node.grouped ? "(" : "";
     const char* close = node.grouped ? ")" : "";
     switch (node.kind) {

@@ -1,5 +1,6 @@
 #include "core/npy/type_code.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -52,12 +53,7 @@ std::string_view look_up(const std::array<Alias, count>& table, std::string_view
 
 bool is_unit(std::string_view text) {
     constexpr std::array<std::string_view, 13> units{"Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"};
-    for (const std::string_view unit : units) {
-        if (text == unit) {
-            return true;
-        }
-    }
-    return false;
+    return std::find(units.begin(), units.end(), text) != units.end();
 }
 
 // The unit in "[25s]" as NumPy writes it, without a multiple of one; false where NumPy does not know it.
