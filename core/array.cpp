@@ -20,10 +20,6 @@ std::int64_t item_bytes(const Array& array) {
     return static_cast<std::int64_t>(size_bytes(array.dtype()));
 }
 
-std::string residency_of(const Device& device, MemoryKind kind) {
-    return fmt::format("{} memory of {}", to_string(kind), device.spec());
-}
-
 }  // namespace
 
 Array::Array(const Buffer& buffer, DType dtype, Shape shape, std::size_t offset_bytes, Order order)
@@ -34,7 +30,8 @@ Array::Array(const Buffer& buffer, DType dtype, Shape shape, std::size_t offset_
       dtype_(dtype),
       offset_bytes_(offset_bytes),
       shape_(std::move(shape)),
-      residency_(residency_of(device_, kind_)) {
+      zero_copy_(buffer.zero_copy()),
+      residency_(buffer.residency()) {
     element_count(shape_, tandem::size_bytes(dtype));  // refuses what can't be a shape before strides are made of it
     strides_bytes_ = dense_strides(shape_, tandem::size_bytes(dtype), order);
     finish();
@@ -49,7 +46,8 @@ Array::Array(const Buffer& buffer, DType dtype, Shape shape, Strides strides_byt
       offset_bytes_(offset_bytes),
       shape_(std::move(shape)),
       strides_bytes_(std::move(strides_bytes)),
-      residency_(residency_of(device_, kind_)) {
+      zero_copy_(buffer.zero_copy()),
+      residency_(buffer.residency()) {
     if (shape_.size() != strides_bytes_.size()) {
         throw Error(ErrorCode::invalid_argument, fmt::format("array of shape {}: {} strides for {} dimensions", to_string(shape_),
                                                              strides_bytes_.size(), shape_.size()));
@@ -238,6 +236,7 @@ Array empty_like(const Array& array) {
 }
 
 Array empty_like(const Array& array, MemoryKind kind) {
+    if (kind == MemoryKind::adopted) kind = MemoryKind::device;
     const Order order = !array.is_dense(Order::c) && array.is_dense(Order::fortran) ? Order::fortran : Order::c;
     return empty(array.device(), array.dtype(), array.shape(), kind, order);
 }

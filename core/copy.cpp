@@ -13,12 +13,6 @@
 namespace tandem {
 namespace {
 
-void check_device(const Queue& queue, const Array& array) {
-    if (array.device() == queue.device()) return;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("copy: the array is on {}, the queue on {}", array.device().spec(), queue.device().spec()));
-}
-
 void check_elements(const char* direction, const Array& array, const void* host, std::size_t count, DType dtype) {
     if (dtype != array.dtype() || count != static_cast<std::size_t>(array.count())) {
         throw Error(ErrorCode::invalid_argument, fmt::format("copy {} the host: {} elements of {} on the host, {} in the array",
@@ -71,8 +65,10 @@ void copy(Queue& queue, const Array& source, const Array& destination) {
                                 describe(destination), source.dtype() != destination.dtype() ? "dtypes" : "shapes"));
     }
     const bool one_device = source.device() == destination.device();
-    if (one_device || !(source.device() == queue.device())) check_device(queue, destination);
+    if (one_device || !(source.device() == queue.device())) check_same_device("copy", queue, destination);
     if (source.count() == 0) return;
+    check_access("copy", "the source", source, Access::read);
+    check_access("copy", "the destination", destination, Access::write);
     if (one_device) {
         copy_on_device(queue, source, destination);
     } else {
@@ -83,9 +79,10 @@ void copy(Queue& queue, const Array& source, const Array& destination) {
 namespace detail {
 
 void write_elements(Queue& queue, const void* source, std::size_t count, DType dtype, const Array& destination) {
-    check_device(queue, destination);
+    check_same_device("copy", queue, destination);
     check_elements("from", destination, source, count, dtype);
     if (count == 0) return;
+    check_access("copy from the host", "the array", destination, Access::write);
     const Array to = destination.is_dense(Order::c) ? destination : empty(destination.device(), dtype, destination.shape());
     {
         QueueState::Submission submission(queue.state(), to.size_bytes());
@@ -96,9 +93,10 @@ void write_elements(Queue& queue, const void* source, std::size_t count, DType d
 }
 
 void read_elements(Queue& queue, const Array& source, void* destination, std::size_t count, DType dtype) {
-    check_device(queue, source);
+    check_same_device("copy", queue, source);
     check_elements("to", source, destination, count, dtype);
     if (count == 0) return;
+    check_access("copy to the host", "the array", source, Access::read);
     Array from = source;
     if (!source.is_dense(Order::c)) {
         from = empty(source.device(), dtype, source.shape());

@@ -13,29 +13,50 @@
 #include <string>
 #include <vector>
 
+#include "core/mapped_ranges.hpp"
 #include "core/memory_uses.hpp"
 #include "kernels/elementwise.hpp"
 #include "tandem/buffer.hpp"
 #include "tandem/device.hpp"
+#include "tandem/placement.hpp"
 
 namespace tandem::driver {
 
 class Device;
 class Queue;
 
+/// Memory that exists, for a device to adopt. core/ has looked at what it is: a device needs to look at nothing but this.
+struct HostRange {
+    std::byte* data = nullptr;
+    std::size_t size_bytes = 0;
+    bool is_writable = false;
+    bool is_file = false;          ///< a file's mapping; whole pages belong to it
+    bool is_private_file = false;  ///< written pages of it are the process's own
+};
+
 /// A run of bytes that the device can work on.
 ///
-/// Lifetime: shared; the last holder destroys it, which must not wait for the device and must not throw. core/ sees to it that no
-/// queued work refers to it any more. Holds its device.
+/// Lifetime: shared; the last holder destroys it, which must not throw, and must not wait for the device where the driver leaves
+/// a way around. core/ sees to it that no queued work refers to it any more. Holds its device.
 class Memory {
 public:
-    Memory(std::size_t size_bytes, MemoryKind kind) : size_bytes_(size_bytes), kind_(kind) {}
+    Memory(std::size_t size_bytes, MemoryKind kind, Residency residency)
+        : size_bytes_(size_bytes), kind_(kind), residency_(std::move(residency)) {}
     virtual ~Memory() = default;
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
 
     [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
     [[nodiscard]] MemoryKind kind() const noexcept { return kind_; }
+
+    /// Where the bytes are: what `Buffer::residency` says of them.
+    [[nodiscard]] const Residency& residency() const noexcept { return residency_; }
+
+    void set_residency(Residency residency) { residency_ = std::move(residency); }
+
+    /// The bytes on the host, for as long as the memory lives and also while the device works on it; null where there is no such
+    /// address. The default is null.
+    [[nodiscard]] virtual std::byte* host_address() const noexcept { return nullptr; }
 
     /// The memory's address in the device's address space, or any stable number with the same alignment where the device does not
     /// tell: what alignment and overlap are judged by. Distinct memories never overlap in it, unless they truly share bytes.
@@ -51,12 +72,24 @@ public:
     /// Ends a mapping that `map` gave. Called once for each.
     virtual void unmap(void* /*address*/, Access /*access*/) {}
 
-    /// Which queues still work on this memory; core/ keeps it.
+    // What core/ keeps with the memory.
+
+    /// Which queues still work on it.
     MemoryUses uses;
+    /// Which parts of it the host looks at.
+    MappedRanges mapped;
+    /// False where the host may not write to it, so neither may the device.
+    bool is_writable = true;
+    /// Caller's memory that this memory stands in for, where the device could not adopt it: views for the host are views of that,
+    /// brought up to date when they begin and brought back when they end.
+    std::byte* mirrored = nullptr;
+    /// Keeps the bytes alive that were adopted. Goes after everything that the implementation holds.
+    std::shared_ptr<const void> owner;
 
 private:
     std::size_t size_bytes_;
     MemoryKind kind_;
+    Residency residency_;
 };
 
 /// A point in a queue. May be asked from any thread.
@@ -110,6 +143,10 @@ public:
     /// Runs a kernel of kernels/.
     virtual void run(const Elementwise& call) = 0;
 
+    /// Moves pages of `shared` memory to where they are going to be used. Returns why nothing came of it; empty where it was
+    /// submitted. The default: nothing to move.
+    virtual std::string prefetch(Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where);
+
     /// A point after everything submitted so far.
     virtual std::unique_ptr<Event> record() = 0;
     /// Bytes of traffic beside which the cost of an event to the work around it is nothing. The default: a few microseconds'.
@@ -129,8 +166,14 @@ public:
     Device& operator=(const Device&) = delete;
 
     [[nodiscard]] virtual const DeviceInfo& info() const noexcept = 0;
-    /// Throws out_of_memory, holding nothing; unsupported for a kind that this device lacks.
+    /// Memory of any kind but `adopted`. Throws out_of_memory, holding nothing; unsupported for a kind that this device lacks.
     virtual std::shared_ptr<Memory> allocate(std::size_t size_bytes, MemoryKind kind) = 0;
+    /// Memory that is `range`, in place; the bytes stay valid as long as it lives. Throws unsupported with the reason in a few
+    /// words, where the device can't work on them in place; out_of_memory, holding nothing.
+    virtual std::shared_ptr<Memory> adopt(const HostRange& range) = 0;
+    /// Tells the driver how `shared` memory is going to be used. Returns why nothing came of it; empty where it was taken. The
+    /// default: no advice is taken.
+    virtual std::string advise(Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, MemoryAdvice advice);
     virtual std::shared_ptr<Queue> make_queue() = 0;
 };
 

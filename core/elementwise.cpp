@@ -15,20 +15,6 @@ namespace {
 
 using driver::Elementwise;
 
-struct Extent {
-    std::int64_t first, end;  // byte addresses: of the lowest element, and behind the highest
-};
-
-Extent extent(const Array& array) noexcept {
-    const auto start = static_cast<std::int64_t>(array.memory()->address() + array.offset_bytes());
-    Extent bytes{start, start + static_cast<std::int64_t>(size_bytes(array.dtype()))};
-    for (std::size_t d = 0; d < array.dimensions(); ++d) {
-        const std::int64_t span = array.strides_bytes()[d] * (array.shape()[d] - 1);
-        (span < 0 ? bytes.first : bytes.end) += span;
-    }
-    return bytes;
-}
-
 // Strides of dimensions with one element say nothing.
 bool same_layout(const Array& left, const Array& right) noexcept {
     if (left.is_dense(Order::c) && right.is_dense(Order::c)) return true;
@@ -83,6 +69,9 @@ void check(const Queue& queue, Op op, const Array* const* inputs, std::size_t in
     }
     check_dtype_supported(queue.device().info(), to_string(op), out.dtype());
     if (out.count() == 0) return;
+    check_access(to_string(op), "the output", out, Access::write);
+    for (std::size_t i = 0; i < input_count; ++i)
+        check_access(to_string(op), input_name(i), *inputs[i], Access::read);
     if (!elements_are_apart(out)) refuse(op, fmt::format("the output, {}, has bytes that belong to two elements", describe(out)));
     for (std::size_t i = 0; i < input_count; ++i) {
         if (overlap(*inputs[i], out) == Overlap::partial) {
@@ -174,6 +163,36 @@ std::string describe(const Array& array) {
     return fmt::format("{} {}", to_string(array.dtype()), to_string(array.shape()));
 }
 
+ByteRange byte_range(const Array& array) noexcept {
+    const auto start = static_cast<std::int64_t>(array.offset_bytes());
+    ByteRange bytes{start, start + static_cast<std::int64_t>(size_bytes(array.dtype()))};
+    for (std::size_t d = 0; d < array.dimensions(); ++d) {
+        const std::int64_t span = array.strides_bytes()[d] * (array.shape()[d] - 1);
+        (span < 0 ? bytes.first : bytes.end) += span;
+    }
+    return bytes;
+}
+
+void check_same_device(std::string_view operation, const Queue& queue, const Array& array) {
+    if (array.device() == queue.device()) return;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: the array is on {}, the queue on {}", operation, array.device().spec(), queue.device().spec()));
+}
+
+void check_access(std::string_view operation, std::string_view name, const Array& array, Access access) {
+    if (array.count() == 0) return;
+    if (access != Access::read && !array.memory()->is_writable) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: {} lies in read-only memory ({})", operation, name, array.residency()));
+    }
+    const ByteRange bytes = byte_range(array);
+    if (array.memory()->mapped.conflicts(static_cast<std::size_t>(bytes.first), static_cast<std::size_t>(bytes.end - bytes.first),
+                                         access)) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: {} is mapped for the host; end that view first", operation, name));
+    }
+}
+
 void check_dtype_supported(const DeviceInfo& device, std::string_view operation, DType dtype) {
     if (device.has_float64 || (dtype != DType::float64 && dtype != DType::complex128)) return;
     throw Error(ErrorCode::unsupported, fmt::format("{}: {} needs double precision, which {} ({}) does not have", operation,
@@ -182,8 +201,13 @@ void check_dtype_supported(const DeviceInfo& device, std::string_view operation,
 
 Overlap overlap(const Array& left, const Array& right) {
     if (left.count() == 0 || right.count() == 0) return Overlap::none;
-    const Extent a = extent(left);
-    const Extent b = extent(right);
+    const auto placed = [](const Array& array) {
+        const auto start = static_cast<std::int64_t>(array.memory()->address());
+        const ByteRange range = byte_range(array);
+        return ByteRange{start + range.first, start + range.end};
+    };
+    const ByteRange a = placed(left);
+    const ByteRange b = placed(right);
     if (a.end <= b.first || b.end <= a.first) return Overlap::none;
     const bool same_start = left.memory()->address() + left.offset_bytes() == right.memory()->address() + right.offset_bytes();
     if (same_start && same_layout(left, right)) return Overlap::same;

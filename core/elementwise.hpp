@@ -23,6 +23,19 @@ enum class Overlap : std::uint8_t {
 /// recognised as apart.
 Overlap overlap(const Array& left, const Array& right);
 
+/// The bytes between the lowest and the highest of an array, from the start of its memory.
+struct ByteRange {
+    std::int64_t first, end;
+};
+ByteRange byte_range(const Array& array) noexcept;
+
+/// Throws invalid_argument where `array` is on another device than the queue.
+void check_same_device(std::string_view operation, const Queue& queue, const Array& array);
+
+/// Throws invalid_argument where a device may not work on `array` like that: its memory is read-only, or the host has a view of
+/// it open. `operation` and `name` say which operand of what it is. Also for arrays without elements.
+void check_access(std::string_view operation, std::string_view name, const Array& array, Access access);
+
 /// "float32 (3, 4)": how messages name an operand.
 std::string describe(const Array& array);
 

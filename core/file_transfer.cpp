@@ -8,7 +8,7 @@
 namespace tandem {
 namespace {
 
-void load_shared(const MappedFile& file, std::uint64_t file_offset, const Array& array) {
+void load_in_place(const MappedFile& file, std::uint64_t file_offset, const Array& array) {
     for (std::size_t done = 0; done < array.size_bytes(); done += piece_bytes) {
         const std::size_t bytes = std::min(piece_bytes, array.size_bytes() - done);
         HostView view(array.device(), array.memory(), array.offset_bytes() + done, bytes, Access::write);
@@ -22,8 +22,11 @@ void load_shared(const MappedFile& file, std::uint64_t file_offset, const Array&
 void load_bytes(const MappedFile& file, std::uint64_t offset_bytes, const Array& array) {
     if (array.count() == 0) return;
     array.memory()->uses.wait();
-    if (array.device().info().shares_host_memory) {
-        load_shared(file, offset_bytes, array);
+    // What stands in for a file's mapping is not to be filled through that mapping.
+    const bool is_visible = array.memory()->mirrored == nullptr &&
+                            (array.device().info().shares_host_memory || array.memory()->host_address() != nullptr);
+    if (is_visible) {
+        load_in_place(file, offset_bytes, array);
     } else {
         fill_in_pieces(array, [&](std::size_t done, std::span<std::byte> piece) { file.read(offset_bytes + done, piece); });
     }

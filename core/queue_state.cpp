@@ -50,7 +50,7 @@ void QueueState::start_batch() noexcept {
 std::vector<QueueState::Batch> QueueState::take_finished() noexcept {
     std::vector<Batch> finished;
     try {
-        while (!closed_.empty() && closed_.front().event->is_done()) {
+        while (!closed_.empty() && closed_.front().event != nullptr && closed_.front().event->is_done()) {
             finished.push_back(std::move(closed_.front()));
             closed_.pop_front();
         }
@@ -72,17 +72,35 @@ void QueueState::wait_for(const driver::Event& event) {
 }
 
 void QueueState::synchronize() {
-    std::deque<Batch> finished;
-    Retained memory;
+    std::uint64_t end = 0;
     {
         const std::lock_guard lock(mutex_);
-        finished.swap(closed_);
-        memory.swap(open_memory_);
-        start_batch();
+        if (open_operations_ != 0) {
+            try {
+                close_batch();
+            } catch (...) {  // a lost device, which the wait below reports
+                closed_.push_back({open_batch_, nullptr, std::move(open_memory_)});
+                open_memory_.clear();
+                start_batch();
+            }
+        }
+        end = open_batch_;
     }
-    // The memory is let go of at the end of this scope, after the wait, also where that throws: a lost device uses nothing any
-    // more.
-    native_->synchronize();
+    // Until the wait is over the batches stay where others who wait for them find them. They go then also where it throws: a lost
+    // device uses nothing any more.
+    const auto let_go = [&] {
+        std::vector<Batch> finished;  // outlives the lock
+        const std::lock_guard lock(mutex_);
+        for (; !closed_.empty() && closed_.front().number < end; closed_.pop_front())
+            finished.push_back(std::move(closed_.front()));
+    };
+    try {
+        native_->synchronize();
+    } catch (...) {
+        let_go();
+        throw;
+    }
+    let_go();
 }
 
 void QueueState::wait_batch(std::uint64_t batch) {
@@ -98,6 +116,7 @@ void QueueState::wait_batch(std::uint64_t batch) {
             event = found->event;
         }
     }
+    if (event == nullptr) return;  // lost; `synchronize` tells
     event->wait();
     reap();
 }

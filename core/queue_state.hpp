@@ -56,7 +56,7 @@ private:
     using Retained = std::vector<std::shared_ptr<driver::Memory>>;
     struct Batch {
         std::uint64_t number;
-        std::shared_ptr<driver::Event> event;
+        std::shared_ptr<driver::Event> event;  // null: it could not be recorded
         Retained memory;
     };
 

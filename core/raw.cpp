@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/adoption.hpp"
 #include "core/file_transfer.hpp"
 #include "core/output_file.hpp"
 #include "core/posix_file.hpp"
@@ -10,10 +11,12 @@
 
 namespace tandem::raw {
 
-Array load(const Device& device, const std::filesystem::path& path, DType dtype, const std::optional<Shape>& shape,
-           std::uint64_t offset_bytes) {
-    const MappedFile file = MappedFile::open(path);
-    const std::string name = printable_path(path);
+namespace {
+
+// The shape that a file's bytes from `offset_bytes` on have. Throws bad_file where they are too few, or no multiple of an
+// element.
+Shape shape_of(const MappedFile& file, DType dtype, const std::optional<Shape>& shape, std::uint64_t offset_bytes) {
+    const std::string name = printable_path(file.path());
     if (offset_bytes > file.size_bytes()) {
         throw Error(ErrorCode::bad_file,
                     fmt::format("{}: data at offset {} needed, {} bytes found", name, offset_bytes, file.size_bytes()));
@@ -30,9 +33,38 @@ Array load(const Device& device, const std::filesystem::path& path, DType dtype,
         throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: a multiple of {} bytes needed for {}, {} found", name,
                                                      offset_bytes, item_bytes, to_string(dtype), available));
     }
-    Array array = empty(device, dtype, shape.value_or(Shape{static_cast<std::int64_t>(available / item_bytes)}));
+    return shape.value_or(Shape{static_cast<std::int64_t>(available / item_bytes)});
+}
+
+Array load_from(const Device& device, const MappedFile& file, DType dtype, const Shape& shape, std::uint64_t offset_bytes,
+                MemoryKind kind) {
+    Array array = empty(device, dtype, shape, kind);
     load_bytes(file, offset_bytes, array);
-    array.set_residency(fmt::format("{}, loaded from {}", array.residency(), name));
+    make_proper(array, false);
+    array.set_residency(ZeroCopy::no, fmt::format("{}, loaded from {}", array.residency(), printable_path(file.path())));
+    return array;
+}
+
+}  // namespace
+
+Array load(const Device& device, const std::filesystem::path& path, DType dtype, const std::optional<Shape>& shape,
+           std::uint64_t offset_bytes, MemoryKind kind) {
+    const MappedFile file = MappedFile::open(path);
+    return load_from(device, file, dtype, shape_of(file, dtype, shape, offset_bytes), offset_bytes, kind);
+}
+
+Array map(const Device& device, const std::filesystem::path& path, DType dtype, const std::optional<Shape>& shape,
+          std::uint64_t offset_bytes, FileAccess access, const AdoptOptions& options) {
+    const MappedFile file = MappedFile::open(path, access);
+    const Shape found = shape_of(file, dtype, shape, offset_bytes);
+    const std::string name = printable_path(path);
+    if (const std::string reason = improper_reason(dtype, false); !reason.empty()) {
+        check_improper_allowed(device, name, access, options, reason);
+        return load_from(device, file, dtype, found, offset_bytes, options.fallback);
+    }
+    const std::uint64_t bytes = static_cast<std::uint64_t>(element_count(found, size_bytes(dtype))) * size_bytes(dtype);
+    Array array(adopt_file(device, file, offset_bytes, bytes, options), dtype, found);
+    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), name));
     return array;
 }
 

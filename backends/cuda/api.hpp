@@ -18,7 +18,8 @@ namespace tandem::cuda {
     X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) \
     X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) X(cuDeviceTotalMem) \
     X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent) X(cuCtxPushCurrent) X(cuCtxPopCurrent) \
-    X(cuMemAlloc) X(cuMemFree) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) \
+    X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemAllocManaged) \
+    X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer) X(cuPointerGetAttribute) X(cuMemcpyAsync) \
     X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamWaitEvent) \
     X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) \
     X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
@@ -27,7 +28,8 @@ namespace tandem::cuda {
 #define TANDEM_FOR_EACH_OPTIONAL_CUDA_FUNCTION(X) \
     X(cuDeviceGetUuid) \
     X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo) \
-    X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync)
+    X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) \
+    X(cuMemPrefetchAsync_v2) X(cuMemAdvise_v2)
 // clang-format on
 
 /// The function table, filled and with cuInit done. Lives until the process ends. Thread safe.

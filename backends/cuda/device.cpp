@@ -48,16 +48,71 @@ DeviceInfo describe(const Api& api, CUdevice device, int version, int major, int
     return info;
 }
 
+DeviceTraits traits_of(const Api& api, CUdevice device) {
+    const auto has = [&](CUdevice_attribute which) { return attribute(api, device, which) != 0; };
+    DeviceTraits traits;
+    traits.reads_pageable_memory = has(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+    traits.registers_read_only_memory = has(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
+    traits.has_concurrent_managed_access = has(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+    return traits;
+}
+
 }  // namespace
 
-Device::Device(const Api& api, CUdevice device, const DeviceInfo& info) : info_(info), context_(api, device, info.spec) {}
+Device::Device(const Api& api, CUdevice device, const DeviceInfo& info)
+    : info_(info), context_(api, device, info.spec), traits_(traits_of(api, device)) {}
 
 std::shared_ptr<driver::Memory> Device::allocate(std::size_t size_bytes, MemoryKind kind) {
     switch (kind) {
         case MemoryKind::device:
-            return std::make_shared<Memory>(shared(), size_bytes);
+            return std::make_shared<DeviceMemory>(shared(), size_bytes);
+        case MemoryKind::pinned:
+            return std::make_shared<PinnedMemory>(shared(), size_bytes);
+        case MemoryKind::shared:
+            return std::make_shared<ManagedMemory>(shared(), size_bytes);
+        case MemoryKind::adopted:
+            break;
     }
     throw Error(ErrorCode::unsupported, fmt::format("{}: no such kind of memory", info_.spec));
+}
+
+std::shared_ptr<driver::Memory> Device::adopt(const driver::HostRange& range) {
+    return std::make_shared<AdoptedMemory>(shared(), range);
+}
+
+std::string Device::advise(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, MemoryAdvice advice) {
+    const Api& api = context_.api();
+    if (memory.kind() != MemoryKind::shared) return driver::Device::advise(memory, offset_bytes, size_bytes, advice);
+    if (api.cuMemAdvise_v2 == nullptr) return "the driver is older than cuMemAdvise_v2";
+    const Current current(context_);
+    const CUmemLocation here = location(Location::device);
+    const auto give = [&](CUmem_advise native, const CUmemLocation& where) {
+        context_.check(api.cuMemAdvise_v2(memory.address() + offset_bytes, size_bytes, native, where),
+                       fmt::format("cuMemAdvise of {} bytes", size_bytes));
+    };
+    switch (advice) {
+        case MemoryAdvice::normal:
+            give(CU_MEM_ADVISE_UNSET_READ_MOSTLY, here);
+            give(CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, here);
+            break;
+        case MemoryAdvice::read_mostly:
+            give(CU_MEM_ADVISE_SET_READ_MOSTLY, here);
+            break;
+        case MemoryAdvice::prefer_device:
+            give(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, here);
+            break;
+        case MemoryAdvice::prefer_host:
+            give(CU_MEM_ADVISE_SET_PREFERRED_LOCATION, location(Location::host));
+            break;
+    }
+    return {};
+}
+
+CUmemLocation Device::location(Location where) const noexcept {
+    CUmemLocation native{};
+    native.type = where == Location::device ? CU_MEM_LOCATION_TYPE_DEVICE : CU_MEM_LOCATION_TYPE_HOST;
+    native.id = where == Location::device ? context_.device() : 0;
+    return native;
 }
 
 std::shared_ptr<driver::Queue> Device::make_queue() {

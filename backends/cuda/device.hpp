@@ -13,6 +13,13 @@
 
 namespace tandem::cuda {
 
+/// What this device can do with memory that is not its own.
+struct DeviceTraits {
+    bool reads_pageable_memory = false;  ///< any memory of the process, without registering it: integrated, HMM, ATS
+    bool registers_read_only_memory = false;
+    bool has_concurrent_managed_access = false;  ///< host and device may use managed memory at the same time
+};
+
 /// An open device: its primary context and what is shared by all that is made on it.
 class Device final : public driver::Device {
 public:
@@ -20,9 +27,14 @@ public:
 
     [[nodiscard]] const DeviceInfo& info() const noexcept override { return info_; }
     std::shared_ptr<driver::Memory> allocate(std::size_t size_bytes, MemoryKind kind) override;
+    std::shared_ptr<driver::Memory> adopt(const driver::HostRange& range) override;
+    std::string advise(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, MemoryAdvice advice) override;
     std::shared_ptr<driver::Queue> make_queue() override;
 
     [[nodiscard]] const Context& context() const noexcept { return context_; }
+    [[nodiscard]] const DeviceTraits& traits() const noexcept { return traits_; }
+    /// The driver's name for one of the two sides.
+    [[nodiscard]] CUmemLocation location(Location where) const noexcept;
     [[nodiscard]] MemoryPool& memory_pool() noexcept { return memory_pool_; }
     [[nodiscard]] EventPool& events() noexcept { return events_; }
     [[nodiscard]] Kernels& kernels() noexcept { return kernels_; }
@@ -32,6 +44,7 @@ private:
 
     DeviceInfo info_;
     Context context_;  // before what lives in it
+    DeviceTraits traits_;
     MemoryPool memory_pool_{context_};
     EventPool events_{context_};
     Kernels kernels_{context_};

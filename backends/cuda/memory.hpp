@@ -5,7 +5,9 @@
 #include <memory>
 
 #include "backends/cuda/api.hpp"
+#include "backends/cuda/registration.hpp"
 #include "core/driver.hpp"
+#include "core/host_block.hpp"
 
 namespace tandem::cuda {
 
@@ -36,17 +38,67 @@ private:
     CUstream stream_ = nullptr;    ///< orders the pool's work; nothing else runs on it, so it never holds anything up
 };
 
-class Memory final : public driver::Memory {
+/// Any memory at one address of the device: with unified addressing also the host's address, where the host reaches it.
+class Memory : public driver::Memory {
 public:
-    Memory(std::shared_ptr<Device> device, std::size_t size_bytes);
-    ~Memory() override;
-
     /// The CUdeviceptr.
     [[nodiscard]] std::uint64_t address() const noexcept override { return address_; }
+    /// Bytes from `offset_bytes` on that one copy may take.
+    [[nodiscard]] virtual std::size_t run_bytes(std::size_t /*offset_bytes*/) const noexcept { return SIZE_MAX; }
+
+protected:
+    Memory(std::shared_ptr<Device> device, std::size_t size_bytes, MemoryKind kind, Residency residency);
+
+    std::shared_ptr<Device> device_;
+    CUdeviceptr address_ = 0;
+};
+
+class DeviceMemory final : public Memory {
+public:
+    DeviceMemory(std::shared_ptr<Device> device, std::size_t size_bytes);
+    ~DeviceMemory() override;
+};
+
+/// Memory that host and device reach at the same address.
+class HostVisibleMemory : public Memory {
+public:
+    [[nodiscard]] std::byte* host_address() const noexcept final { return reinterpret_cast<std::byte*>(address_); }
+    void* map(std::size_t offset_bytes, std::size_t /*size_bytes*/, Access /*access*/) final {
+        return host_address() + offset_bytes;
+    }
+
+protected:
+    using Memory::Memory;
+};
+
+/// Large memory is had by touching huge pages on all processors and registering them, which is several times as fast as
+/// cuMemHostAlloc. Native calls: mmap, madvise, cuMemHostRegister; cuMemHostAlloc, cuMemFreeHost for small memory.
+class PinnedMemory final : public HostVisibleMemory {
+public:
+    PinnedMemory(std::shared_ptr<Device> device, std::size_t size_bytes);
+    ~PinnedMemory() override;
+    [[nodiscard]] std::size_t run_bytes(std::size_t offset_bytes) const noexcept override;
 
 private:
-    std::shared_ptr<Device> device_;
-    CUdeviceptr address_;
+    HostBlock block_;           ///< empty: cuMemHostAlloc
+    Registrations::Hold hold_;  ///< goes before the block does
+};
+
+/// Native calls: cuMemAllocManaged, cuMemFree.
+class ManagedMemory final : public HostVisibleMemory {
+public:
+    ManagedMemory(std::shared_ptr<Device> device, std::size_t size_bytes);
+    ~ManagedMemory() override;
+};
+
+/// Memory that exists: as it is, where the device reads pageable memory; else registered.
+class AdoptedMemory final : public HostVisibleMemory {
+public:
+    AdoptedMemory(std::shared_ptr<Device> device, const driver::HostRange& range);
+    [[nodiscard]] std::size_t run_bytes(std::size_t offset_bytes) const noexcept override;
+
+private:
+    Registrations::Hold hold_;
 };
 
 }  // namespace tandem::cuda

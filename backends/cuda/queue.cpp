@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "backends/cuda/device.hpp"
@@ -71,24 +72,50 @@ Queue::~Queue() {
     if (current.is_ready()) context_.api().cuStreamDestroy(stream_);
 }
 
+void Queue::copy_bytes(CUdeviceptr to, CUdeviceptr from, std::size_t size_bytes) {
+    const CUresult result = context_.api().cuMemcpyAsync(to, from, size_bytes, stream_);
+    if (result != CUDA_SUCCESS) context_.fail(result, fmt::format("cuMemcpyAsync of {} bytes", size_bytes));
+}
+
 void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const void* source, std::size_t size_bytes) {
     const Current current(context_);
-    const CUresult result = context_.api().cuMemcpyHtoDAsync(destination.address() + offset_bytes, source, size_bytes, stream_);
-    if (result != CUDA_SUCCESS) context_.fail(result, fmt::format("cuMemcpyHtoDAsync of {} bytes", size_bytes));
+    const auto& to = static_cast<const Memory&>(destination);
+    for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
+        part = std::min(size_bytes - done, to.run_bytes(offset_bytes + done));
+        copy_bytes(to.address() + offset_bytes + done, reinterpret_cast<CUdeviceptr>(source) + done, part);
+    }
 }
 
 void Queue::read(const driver::Memory& source, std::size_t offset_bytes, void* destination, std::size_t size_bytes) {
     const Current current(context_);
-    const CUresult result = context_.api().cuMemcpyDtoHAsync(destination, source.address() + offset_bytes, size_bytes, stream_);
-    if (result != CUDA_SUCCESS) context_.fail(result, fmt::format("cuMemcpyDtoHAsync of {} bytes", size_bytes));
+    const auto& from = static_cast<const Memory&>(source);
+    for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
+        part = std::min(size_bytes - done, from.run_bytes(offset_bytes + done));
+        copy_bytes(reinterpret_cast<CUdeviceptr>(destination) + done, from.address() + offset_bytes + done, part);
+    }
 }
 
 void Queue::copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
                  std::size_t source_offset_bytes, std::size_t size_bytes) {
     const Current current(context_);
-    const CUresult result = context_.api().cuMemcpyDtoDAsync(destination.address() + destination_offset_bytes,
-                                                             source.address() + source_offset_bytes, size_bytes, stream_);
-    if (result != CUDA_SUCCESS) context_.fail(result, fmt::format("cuMemcpyDtoDAsync of {} bytes", size_bytes));
+    const auto& to = static_cast<const Memory&>(destination);
+    const auto& from = static_cast<const Memory&>(source);
+    for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
+        part = std::min(
+            {size_bytes - done, to.run_bytes(destination_offset_bytes + done), from.run_bytes(source_offset_bytes + done)});
+        copy_bytes(to.address() + destination_offset_bytes + done, from.address() + source_offset_bytes + done, part);
+    }
+}
+
+std::string Queue::prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) {
+    const Api& api = context_.api();
+    if (memory.kind() != MemoryKind::shared) return driver::Queue::prefetch(memory, offset_bytes, size_bytes, where);
+    if (api.cuMemPrefetchAsync_v2 == nullptr) return "the driver is older than cuMemPrefetchAsync_v2";
+    const Current current(context_);
+    const CUresult result =
+        api.cuMemPrefetchAsync_v2(memory.address() + offset_bytes, size_bytes, device_->location(where), 0, stream_);
+    if (result != CUDA_SUCCESS) context_.fail(result, fmt::format("cuMemPrefetchAsync of {} bytes", size_bytes));
+    return {};
 }
 
 void Queue::run(const driver::Elementwise& call) {

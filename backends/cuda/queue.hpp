@@ -53,7 +53,7 @@ private:
 ///
 /// Copies between the device and pageable host memory go through the driver's staging buffers: `write` then returns when the last
 /// bytes have been staged, and `read` only when they have arrived, which the driver leaves no way around. Native calls:
-/// cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpyDtoDAsync, cuLaunchKernel, cuEventRecord, cuStreamWaitEvent,
+/// cuMemcpyAsync, which tells the sides by the addresses, cuLaunchKernel, cuEventRecord, cuStreamWaitEvent,
 /// cuStreamSynchronize.
 class Queue final : public driver::Queue {
 public:
@@ -65,11 +65,15 @@ public:
     void copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
               std::size_t source_offset_bytes, std::size_t size_bytes) override;
     void run(const driver::Elementwise& call) override;
+    /// Native call: cuMemPrefetchAsync.
+    std::string prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) override;
     std::unique_ptr<driver::Event> record() override;
     void wait_for(const driver::Event& event) override;
     void synchronize() override;
 
 private:
+    void copy_bytes(CUdeviceptr to, CUdeviceptr from, std::size_t size_bytes);
+
     std::shared_ptr<Device> device_;
     const Context& context_;
     CUstream stream_ = nullptr;

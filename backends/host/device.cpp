@@ -5,9 +5,9 @@
 
 #include <fstream>
 
-#include "backends/host/api.hpp"
 #include "backends/host/memory.hpp"
 #include "backends/host/queue.hpp"
+#include "core/thread_pool.hpp"
 
 namespace tandem::driver {
 Backend& host_backend() {
@@ -37,6 +37,10 @@ std::string machine_name() {
 
 std::shared_ptr<driver::Memory> Device::allocate(std::size_t size_bytes, MemoryKind kind) {
     return std::make_shared<Memory>(shared_from_this(), size_bytes, kind);
+}
+
+std::shared_ptr<driver::Memory> Device::adopt(const driver::HostRange& range) {
+    return std::make_shared<Memory>(shared_from_this(), range);
 }
 
 std::shared_ptr<driver::Queue> Device::make_queue() {

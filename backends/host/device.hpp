@@ -11,6 +11,7 @@ public:
 
     [[nodiscard]] const DeviceInfo& info() const noexcept override { return info_; }
     std::shared_ptr<driver::Memory> allocate(std::size_t size_bytes, MemoryKind kind) override;
+    std::shared_ptr<driver::Memory> adopt(const driver::HostRange& range) override;
     std::shared_ptr<driver::Queue> make_queue() override;
 
 private:

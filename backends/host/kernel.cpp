@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/host/api.hpp"
 #include "backends/host/memory.hpp"
+#include "core/thread_pool.hpp"
 #include "kernels/host_kernels.hpp"
 
 #if defined(__x86_64__)

@@ -1,5 +1,7 @@
 #include "backends/host/queue.hpp"
 
+#include <system_error>
+
 #include "backends/host/kernel.hpp"
 #include "backends/host/memory.hpp"
 
@@ -44,8 +46,8 @@ template <class Action>
 void Queue::submit(std::size_t work_bytes, Action&& action) {
     {
         const std::lock_guard lock(progress_->mutex);
-        if (work_bytes > immediate_bytes || progress_->completed != progress_->submitted) {
-            if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
+        const bool is_idle = progress_->completed == progress_->submitted;
+        if ((work_bytes > immediate_bytes && start_worker()) || !is_idle) {
             actions_.emplace_back(std::forward<Action>(action));
             ++progress_->submitted;
             pending_.notify_one();
@@ -53,6 +55,15 @@ void Queue::submit(std::size_t work_bytes, Action&& action) {
         }
     }
     action();  // nothing is pending, and only this thread submits: the order is kept
+}
+
+bool Queue::start_worker() {
+    try {
+        if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
+        return true;
+    } catch (const std::system_error&) {
+        return false;  // the system gives no more threads: the caller does the work
+    }
 }
 
 void Queue::work() {

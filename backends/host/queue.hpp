@@ -51,6 +51,7 @@ public:
 private:
     template <class Action>
     void submit(std::size_t work_bytes, Action&& action);
+    bool start_worker();
     void work();
 
     std::shared_ptr<driver::Device> device_;

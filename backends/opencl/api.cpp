@@ -4,9 +4,14 @@
 
 namespace tandem::opencl {
 
-#define TANDEM_X(name) , name(library_.get<decltype(&::name)>(#name))
-Api::Api() : library_("libOpenCL.so.1") TANDEM_OPENCL_FUNCTIONS(TANDEM_X) {}
+Api::Api() : library_("libOpenCL.so.1") {
+#define TANDEM_X(name) this->name = library_.get<decltype(&::name)>(#name);
+    TANDEM_OPENCL_FUNCTIONS(TANDEM_X)
 #undef TANDEM_X
+#define TANDEM_X(name) this->name = library_.find<decltype(&::name)>(#name);
+    TANDEM_OPTIONAL_OPENCL_FUNCTIONS(TANDEM_X)
+#undef TANDEM_X
+}
 
 const Api& api() {
     static const Api table;

@@ -53,12 +53,17 @@ namespace tandem::opencl {
     X(clFlush)                      \
     X(clFinish)
 
+#define TANDEM_OPTIONAL_OPENCL_FUNCTIONS(X) \
+    X(clSVMAlloc)                           \
+    X(clSVMFree)
+
 class Api {
     SharedLibrary library_;
 
 public:
 #define TANDEM_X(name) decltype(&::name) name;
     TANDEM_OPENCL_FUNCTIONS(TANDEM_X)
+    TANDEM_OPTIONAL_OPENCL_FUNCTIONS(TANDEM_X)
 #undef TANDEM_X
 
     /// Throws unavailable: "libOpenCL.so.1 not found", or what it lacks.

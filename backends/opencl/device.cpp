@@ -119,15 +119,15 @@ QueueHandle Device::create_queue() const {
 }
 
 std::shared_ptr<driver::Memory> Device::allocate(std::size_t size_bytes, MemoryKind kind) {
-    if (kind != MemoryKind::device) {
-        throw Error(ErrorCode::unsupported,
-                    fmt::format("{}: {} memory is not offered by the opencl backend", spec(), to_string(kind)));
-    }
-    return std::make_shared<Memory>(std::static_pointer_cast<Device>(shared_from_this()), size_bytes);
+    return std::make_shared<Memory>(shared(), size_bytes, kind);
+}
+
+std::shared_ptr<driver::Memory> Device::adopt(const driver::HostRange& range) {
+    return std::make_shared<Memory>(shared(), range);
 }
 
 std::shared_ptr<driver::Queue> Device::make_queue() {
-    return std::make_shared<Queue>(std::static_pointer_cast<Device>(shared_from_this()));
+    return std::make_shared<Queue>(shared());
 }
 
 const std::vector<Backend::Listed>& Backend::list() {

@@ -20,9 +20,11 @@ public:
 
     [[nodiscard]] const DeviceInfo& info() const noexcept override { return info_; }
     std::shared_ptr<driver::Memory> allocate(std::size_t size_bytes, MemoryKind kind) override;
+    std::shared_ptr<driver::Memory> adopt(const driver::HostRange& range) override;
     std::shared_ptr<driver::Queue> make_queue() override;
 
     [[nodiscard]] const std::string& spec() const noexcept { return info_.spec; }
+    [[nodiscard]] cl_device_id native() const noexcept { return device_; }
     [[nodiscard]] cl_context context() const noexcept { return context_.get(); }
     /// For what is not in any caller's queue: mapping, and taking memory when it is allocated.
     [[nodiscard]] cl_command_queue internal_queue() const noexcept { return internal_queue_.get(); }
@@ -35,6 +37,8 @@ private:
     ContextHandle context_;
     QueueHandle internal_queue_;
     Programs programs_;
+
+    std::shared_ptr<Device> shared() { return std::static_pointer_cast<Device>(shared_from_this()); }
 };
 
 class Backend final : public driver::Backend {

@@ -10,11 +10,19 @@
 namespace tandem::opencl {
 namespace {
 
-constexpr std::uint64_t page_bytes = 4096;
+// A range of a counter that starts where no address of a process lies.
+std::uint64_t take_numbers(std::uint64_t count) noexcept {
+    static std::atomic<std::uint64_t> next{std::uint64_t{1} << 60U};
+    return next.fetch_add(count, std::memory_order_relaxed);
+}
 
 std::uint64_t take_addresses(std::size_t size_bytes) noexcept {
-    static std::atomic<std::uint64_t> next{page_bytes};
-    return next.fetch_add((size_bytes + page_bytes - 1) / page_bytes * page_bytes, std::memory_order_relaxed);
+    const std::size_t pages = (size_bytes + page_bytes() - 1) / page_bytes();
+    return take_numbers(pages * page_bytes() + page_bytes()) / page_bytes() * page_bytes();
+}
+
+bool computes_on_host_memory(const DeviceInfo& info) noexcept {
+    return info.type == DeviceType::cpu && info.shares_host_memory;
 }
 
 // The most that a device could hold. One that shares the host's memory may tell what is free, or a part by its own rule, and yet
@@ -24,6 +32,29 @@ std::uint64_t capacity_bytes(const DeviceInfo& info) noexcept {
     const auto host_bytes =
         static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     return std::max(info.memory_bytes, host_bytes);
+}
+
+Residency residency_of(const DeviceInfo& info, MemoryKind kind) {
+    if (computes_on_host_memory(info))
+        return {ZeroCopy::yes, fmt::format("{} memory of {}, which is the host's", to_string(kind), info.spec)};
+    switch (kind) {
+        case MemoryKind::pinned:
+            return {ZeroCopy::driver_decides,
+                    fmt::format("CL_MEM_ALLOC_HOST_PTR: where it lies while {} works is up to its driver", info.spec)};
+        case MemoryKind::shared:
+            return {ZeroCopy::driver_decides,
+                    fmt::format("coarse-grained SVM: where it lies while {} works is up to its driver", info.spec)};
+        default:
+            return {ZeroCopy::no, fmt::format("device memory of {}", info.spec)};
+    }
+}
+
+Residency residency_of_range(const DeviceInfo& info, const driver::HostRange& range) {
+    const char* what = range.is_file ? "a file mapping" : "the caller's memory";
+    if (computes_on_host_memory(info))
+        return {ZeroCopy::yes, fmt::format("in place: {} as CL_MEM_USE_HOST_PTR, on {}", what, info.spec)};
+    return {ZeroCopy::driver_decides,
+            fmt::format("{} as CL_MEM_USE_HOST_PTR: {} shares the host's memory, but its driver may copy", what, info.spec)};
 }
 
 cl_map_flags map_flags(Access access) noexcept {
@@ -39,55 +70,133 @@ cl_map_flags map_flags(Access access) noexcept {
 
 }  // namespace
 
-Memory::Memory(std::shared_ptr<Device> device, std::size_t size_bytes)
-    : driver::Memory(size_bytes, MemoryKind::device),
+Memory::Memory(std::shared_ptr<Device> device, std::size_t size_bytes, MemoryKind kind)
+    : driver::Memory(size_bytes, kind, residency_of(device->info(), kind)),
       device_(std::move(device)),
       window_bytes_(std::min<std::size_t>(size_bytes, device_->info().max_window_bytes)),
-      address_(take_addresses(size_bytes)) {
-    const Api& cl = api();
-    const auto& spec = device_->spec();
+      first_id_(0),
+      address_(0) {
+    const DeviceInfo& info = device_->info();
     // Many drivers allocate when a buffer is first used, so creating one that can't fit would succeed.
-    if (const std::uint64_t capacity = capacity_bytes(device_->info()); size_bytes > capacity) {
+    if (const std::uint64_t capacity = capacity_bytes(info); size_bytes > capacity) {
         throw Error(ErrorCode::out_of_memory,
-                    fmt::format("{}: clCreateBuffer of {} bytes: the device has {}", spec, size_bytes, capacity));
+                    fmt::format("{}: {} bytes of {} memory: there are {}", info.spec, size_bytes, to_string(kind), capacity));
     }
-    windows_.reserve((size_bytes - 1) / window_bytes_ + 1);
-    for (std::size_t offset = 0; offset < size_bytes; offset += window_bytes_) {
+    const bool is_one_window = window_bytes_ == size_bytes;
+    if (kind == MemoryKind::device && (is_one_window || !computes_on_host_memory(info))) {
+        create_windows(CL_MEM_READ_WRITE);
+    } else if (computes_on_host_memory(info)) {
+        block_ = HostBlock(size_bytes);
+        if (block_.data() == nullptr) {
+            throw Error(ErrorCode::out_of_memory,
+                        fmt::format("{}: mmap of {} bytes: Cannot allocate memory", info.spec, size_bytes));
+        }
+        host_ = block_.data();
+        is_always_mapped_ = true;
+        create_windows(CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR);
+    } else if (kind == MemoryKind::pinned) {
+        create_windows(CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR);
+    } else {
+        for (std::size_t offset = 0; offset < size_bytes; offset += window_bytes_)
+            svm_.push_back(allocate_svm(std::min(window_bytes_, size_bytes - offset)));
+        if (svm_.size() == 1) host_ = static_cast<std::byte*>(svm_[0].get());
+        create_windows(CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR);
+    }
+}
+
+Memory::Memory(std::shared_ptr<Device> device, const driver::HostRange& range)
+    : driver::Memory(range.size_bytes, MemoryKind::adopted, residency_of_range(device->info(), range)),
+      device_(std::move(device)),
+      window_bytes_(0),
+      lead_bytes_(reinterpret_cast<std::uintptr_t>(range.data) % page_bytes()),
+      host_(range.data),
+      is_always_mapped_(computes_on_host_memory(device_->info())),
+      first_id_(0),
+      address_(0) {
+    const DeviceInfo& info = device_->info();
+    if (!info.shares_host_memory)
+        throw Error(ErrorCode::unsupported, "its driver copies host memory to the device, at a part of the link's speed");
+    // A driver that copies would copy the neighbours in the first and the last page, and bring them back.
+    if (!range.is_file && !is_always_mapped_)
+        throw Error(ErrorCode::unsupported, "its driver may copy memory that does not fill its pages");
+    const std::size_t largest = info.max_window_bytes;
+    window_bytes_ = std::min(range.size_bytes, largest > 2 * page_bytes() && lead_bytes_ != 0 ? largest - page_bytes() : largest);
+    create_windows((range.is_writable ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY) | CL_MEM_USE_HOST_PTR);
+}
+
+void Memory::create_windows(cl_mem_flags flags) {
+    const std::size_t count = (size_bytes() - 1) / window_bytes_ + 1;
+    first_id_ = take_numbers(count);
+    address_ = host_ != nullptr ? reinterpret_cast<std::uintptr_t>(host_) : take_addresses(size_bytes());
+    windows_.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t bytes = lead_bytes_ + std::min(window_bytes_, size_bytes() - i * window_bytes_);
+        void* host = nullptr;
+        if ((flags & CL_MEM_USE_HOST_PTR) != 0) host = svm_.empty() ? host_ + i * window_bytes_ - lead_bytes_ : svm_[i].get();
         cl_int status = CL_SUCCESS;
-        windows_.emplace_back(cl.clCreateBuffer(device_->context(), CL_MEM_READ_WRITE,
-                                                std::min(window_bytes_, size_bytes - offset), nullptr, &status));
-        check(status, Stage::allocation, spec, "clCreateBuffer of {} bytes for {}", std::min(window_bytes_, size_bytes - offset),
-              size_bytes);
+        windows_.emplace_back(api().clCreateBuffer(device_->context(), flags, bytes, host, &status));
+        check(status, Stage::allocation, device_->spec(), "clCreateBuffer of {} bytes for {}", bytes, size_bytes());
     }
+}
+
+Memory::SvmPointer Memory::allocate_svm(std::size_t size_bytes) const {
+    const Api& cl = api();
+    cl_device_svm_capabilities offered = 0;
+    if (cl.clSVMAlloc == nullptr || cl.clSVMFree == nullptr ||
+        cl.clGetDeviceInfo(device_->native(), CL_DEVICE_SVM_CAPABILITIES, sizeof offered, &offered, nullptr) != CL_SUCCESS ||
+        (offered & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER) == 0) {
+        throw Error(ErrorCode::unsupported, fmt::format("{}: shared memory: the driver offers no SVM", device_->spec()));
+    }
+    void* memory = cl.clSVMAlloc(device_->context(), CL_MEM_READ_WRITE, size_bytes, 0);
+    if (memory == nullptr) {
+        throw Error(ErrorCode::out_of_memory,
+                    fmt::format("{}: clSVMAlloc of {} bytes for {}: null", device_->spec(), size_bytes, this->size_bytes()));
+    }
+    return {memory, [&cl, context = device_->context()](void* pointer) { cl.clSVMFree(context, pointer); }};
 }
 
 void* Memory::map(std::size_t offset_bytes, std::size_t size_bytes, Access access) {
-    const Place at = place(offset_bytes);
-    if (at.offset_bytes + size_bytes > window_bytes_) return nullptr;
-    cl_int status = CL_SUCCESS;
-    void* address = api().clEnqueueMapBuffer(device_->internal_queue(), at.window, CL_TRUE, map_flags(access), at.offset_bytes,
-                                             size_bytes, 0, nullptr, nullptr, &status);
-    check(status, Stage::waiting, device_->spec(), "clEnqueueMapBuffer of {} bytes at {}", size_bytes, offset_bytes);
+    if (host_ == nullptr && place(offset_bytes).left_bytes < size_bytes) return nullptr;
+    View view;
+    for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
+        const Place at = place(offset_bytes + done);
+        part = std::min(size_bytes - done, at.left_bytes);
+        cl_int status = CL_SUCCESS;
+        void* address = api().clEnqueueMapBuffer(device_->internal_queue(), at.window, CL_TRUE, map_flags(access),
+                                                 at.offset_bytes, part, 0, nullptr, nullptr, &status);
+        if (status != CL_SUCCESS) {
+            end(view);
+            fail(status, Stage::waiting, device_->spec(),
+                 fmt::format("clEnqueueMapBuffer of {} bytes at {}", size_bytes, offset_bytes));
+        }
+        view.parts.push_back({at.window, address});
+    }
     const std::lock_guard lock(mutex_);
-    mappings_.push_back({address, at.window});
-    return address;
+    views_.push_back(std::move(view));
+    return views_.back().parts.front().address;
 }
 
 void Memory::unmap(void* address, Access /*access*/) {
-    cl_mem window = nullptr;
+    View view;
     {
         const std::lock_guard lock(mutex_);
         const auto found =
-            std::find_if(mappings_.begin(), mappings_.end(), [&](const Mapping& m) { return m.address == address; });
-        window = found->window;
-        mappings_.erase(found);
+            std::find_if(views_.begin(), views_.end(), [&](const View& v) { return v.parts.front().address == address; });
+        view = std::move(*found);
+        views_.erase(found);
     }
+    end(view);
+}
+
+void Memory::end(const View& view) const {
     const Api& cl = api();
-    cl_event event = nullptr;
-    check(cl.clEnqueueUnmapMemObject(device_->internal_queue(), window, address, 0, nullptr, &event), Stage::waiting,
-          device_->spec(), "clEnqueueUnmapMemObject");
-    const EventHandle done(event);
-    check(cl.clWaitForEvents(1, &event), Stage::waiting, device_->spec(), "clEnqueueUnmapMemObject, waited for");
+    for (const View::Part& part : view.parts) {
+        cl_event event = nullptr;
+        check(cl.clEnqueueUnmapMemObject(device_->internal_queue(), part.window, part.address, 0, nullptr, &event),
+              Stage::waiting, device_->spec(), "clEnqueueUnmapMemObject");
+        const EventHandle done(event);
+        check(cl.clWaitForEvents(1, &event), Stage::waiting, device_->spec(), "clEnqueueUnmapMemObject, waited for");
+    }
 }
 
 }  // namespace tandem::opencl

@@ -56,9 +56,10 @@ void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const v
     const auto& memory = static_cast<Memory&>(destination);
     const auto* bytes = static_cast<const std::byte*>(source);
     for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
-        const auto [window, id, offset] = memory.place(offset_bytes + done);
-        part = std::min(size_bytes - done, memory.window_bytes() - offset);
-        check(api().clEnqueueWriteBuffer(queue_.get(), window, CL_FALSE, offset, part, bytes + done, 0, nullptr, nullptr),
+        const Memory::Place at = memory.place(offset_bytes + done);
+        part = std::min(size_bytes - done, at.left_bytes);
+        check(api().clEnqueueWriteBuffer(queue_.get(), at.window, CL_FALSE, at.offset_bytes, part, bytes + done, 0, nullptr,
+                                         nullptr),
               Stage::submission, device_->spec(), "clEnqueueWriteBuffer of {} bytes", part);
         submitted(part);
     }
@@ -68,9 +69,10 @@ void Queue::read(const driver::Memory& source, std::size_t offset_bytes, void* d
     const auto& memory = static_cast<const Memory&>(source);
     auto* bytes = static_cast<std::byte*>(destination);
     for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
-        const auto [window, id, offset] = memory.place(offset_bytes + done);
-        part = std::min(size_bytes - done, memory.window_bytes() - offset);
-        check(api().clEnqueueReadBuffer(queue_.get(), window, CL_FALSE, offset, part, bytes + done, 0, nullptr, nullptr),
+        const Memory::Place at = memory.place(offset_bytes + done);
+        part = std::min(size_bytes - done, at.left_bytes);
+        check(api().clEnqueueReadBuffer(queue_.get(), at.window, CL_FALSE, at.offset_bytes, part, bytes + done, 0, nullptr,
+                                        nullptr),
               Stage::submission, device_->spec(), "clEnqueueReadBuffer of {} bytes", part);
         submitted(part);
     }
@@ -81,13 +83,28 @@ void Queue::copy(driver::Memory& destination, std::size_t destination_offset_byt
     const auto& to = static_cast<Memory&>(destination);
     const auto& from = static_cast<const Memory&>(source);
     for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
-        const auto [to_window, to_id, to_offset] = to.place(destination_offset_bytes + done);
-        const auto [from_window, from_id, from_offset] = from.place(source_offset_bytes + done);
-        part = std::min({size_bytes - done, to.window_bytes() - to_offset, from.window_bytes() - from_offset});
-        check(api().clEnqueueCopyBuffer(queue_.get(), from_window, to_window, from_offset, to_offset, part, 0, nullptr, nullptr),
+        const Memory::Place target = to.place(destination_offset_bytes + done);
+        const Memory::Place origin = from.place(source_offset_bytes + done);
+        part = std::min({size_bytes - done, target.left_bytes, origin.left_bytes});
+        check(api().clEnqueueCopyBuffer(queue_.get(), origin.window, target.window, origin.offset_bytes, target.offset_bytes,
+                                        part, 0, nullptr, nullptr),
               Stage::submission, device_->spec(), "clEnqueueCopyBuffer of {} bytes", part);
         submitted(part);
     }
+}
+
+std::string Queue::prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) {
+    if (memory.residency().zero_copy == ZeroCopy::yes) return driver::Queue::prefetch(memory, offset_bytes, size_bytes, where);
+    const auto& own = static_cast<Memory&>(memory);
+    const cl_mem_migration_flags flags = where == Location::host ? CL_MIGRATE_MEM_OBJECT_HOST : 0;
+    for (std::size_t done = 0; done < size_bytes;) {
+        const Memory::Place at = own.place(offset_bytes + done);  // a cl_mem moves as a whole
+        check(api().clEnqueueMigrateMemObjects(queue_.get(), 1, &at.window, flags, 0, nullptr, nullptr), Stage::submission,
+              device_->spec(), "clEnqueueMigrateMemObjects");
+        done += at.left_bytes;
+    }
+    submitted(size_bytes);
+    return {};
 }
 
 void Queue::run(const driver::Elementwise& call) {

@@ -41,6 +41,8 @@ public:
     void copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
               std::size_t source_offset_bytes, std::size_t size_bytes) override;
     void run(const driver::Elementwise& call) override;
+    /// Native call: clEnqueueMigrateMemObjects.
+    std::string prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) override;
 
     std::unique_ptr<driver::Event> record() override;
     /// A marker keeps a GPU idle for some 10 us (NVIDIA's driver on an H200).

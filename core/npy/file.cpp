@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/adoption.hpp"
 #include "core/elementwise.hpp"
 #include "core/file_transfer.hpp"
 #include "core/npy/header.hpp"
@@ -42,18 +43,11 @@ Loaded loaded_as(const ItemType& type, const Header& header) {
     return loaded;
 }
 
-// Makes a file's bytes proper elements, on the device: native byte order, and bools of 0 and 1.
-void normalise(Queue& queue, const Array& array, bool swapped) {
-    if (array.count() == 0) return;
-    if (swapped) byteswap(queue, array, array);
-    if (array.dtype() == boolean) run_elementwise(queue, Op::copy, {&array}, array);
-}
-
 }  // namespace
 
-File File::open(const std::filesystem::path& path, bool strict) {
+File File::open(const std::filesystem::path& path, bool strict, FileAccess access) {
     File file;
-    file.mapping_ = MappedFile::open(path);
+    file.mapping_ = MappedFile::open(path, access);
     const std::string name = path.string();
     const std::uint64_t file_bytes = file.mapping_.size_bytes();
     std::vector<std::byte> start(std::min<std::uint64_t>(file_bytes, 256));
@@ -81,7 +75,10 @@ std::uint64_t File::trailing_bytes() const noexcept {
     return mapping_.size_bytes() - header_.data_offset - header_.data_bytes;
 }
 
-Array load(const Device& device, const File& file, std::optional<DType> as) {
+namespace {
+
+// What `file`'s items are, taken as `as` says. Throws invalid_argument where they are not, or are structured.
+ItemType item_type(const File& file, std::optional<DType> as) {
     const Header& header = file.header();
     const std::string name = printable_path(file.mapping().path());
     if (!header.fields.empty()) {
@@ -97,26 +94,64 @@ Array load(const Device& device, const File& file, std::optional<DType> as) {
         }
         type.dtype = as;
     }
+    return type;
+}
+
+Array array_on(const Buffer& buffer, const ItemType& type, const Header& header) {
     const Loaded loaded = loaded_as(type, header);
-    const Buffer buffer(device, static_cast<std::size_t>(header.data_bytes));
-    Array array(buffer, loaded.dtype, loaded.shape, loaded.strides_bytes, 0);
+    return {buffer, loaded.dtype, loaded.shape, loaded.strides_bytes, 0};
+}
+
+// Fills `buffer` from the file and makes its bytes proper elements.
+Array load_into(const Buffer& buffer, const File& file, const ItemType& type) {
+    const Header& header = file.header();
+    const Array array = array_on(buffer, type, header);
     load_bytes(file.mapping(), header.data_offset, Array(buffer, uint8, {static_cast<std::int64_t>(header.data_bytes)}));
-    Queue queue(device);
-    normalise(queue, array, type.swapped);
-    queue.synchronize();
-    array.set_residency(fmt::format("{}, loaded from {}", array.residency(), name));
+    make_proper(array, type.swapped);
     return array;
 }
 
-Array load(const Device& device, const std::filesystem::path& path, std::optional<DType> as) {
-    return load(device, File::open(path), as);
+}  // namespace
+
+Array load(const Device& device, const File& file, std::optional<DType> as, MemoryKind kind) {
+    const ItemType type = item_type(file, as);
+    const Buffer buffer(device, static_cast<std::size_t>(file.header().data_bytes), kind);
+    Array array = load_into(buffer, file, type);
+    array.set_residency(ZeroCopy::no,
+                        fmt::format("{}, loaded from {}", array.residency(), printable_path(file.mapping().path())));
+    return array;
+}
+
+Array load(const Device& device, const std::filesystem::path& path, std::optional<DType> as, MemoryKind kind) {
+    return load(device, File::open(path), as, kind);
+}
+
+Array map(const Device& device, const File& file, const AdoptOptions& options, std::optional<DType> as) {
+    const ItemType type = item_type(file, as);
+    const Header& header = file.header();
+    const std::string name = printable_path(file.mapping().path());
+    if (header.data_bytes == 0) return array_on(Buffer(device, nullptr, 0, MemoryKind::adopted), type, header);
+    if (const std::string reason = improper_reason(type.dtype.value_or(uint8), type.swapped); !reason.empty()) {
+        check_improper_allowed(device, name, file.mapping().access(), options, reason);
+        Array array = load(device, file, as, options.fallback);
+        array.set_residency(ZeroCopy::no, fmt::format("{}: {}", array.residency(), reason));
+        return array;
+    }
+    Array array = array_on(adopt_file(device, file.mapping(), header.data_offset, header.data_bytes, options), type, header);
+    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), name));
+    return array;
+}
+
+Array map(const Device& device, const std::filesystem::path& path, FileAccess access, const AdoptOptions& options,
+          std::optional<DType> as) {
+    return map(device, File::open(path, false, access), options, as);
 }
 
 Array Records::field(std::string_view path) const {
     const Field found = find_field(header_, path);
     const Loaded loaded = loaded_as(found.type, header_);
     Array array(*buffer_, loaded.dtype, loaded.shape, loaded.strides_bytes, found.offset_bytes);
-    array.set_residency(residency_);
+    array.set_residency(ZeroCopy::no, residency_);
     return array;
 }
 
@@ -148,11 +183,10 @@ Records load_fields(const Device& device, const std::filesystem::path& path) {
     const Array bytes(*buffer, uint8, {static_cast<std::int64_t>(header.data_bytes)});
     load_bytes(file.mapping(), header.data_offset, bytes);
     Records records(header, std::move(buffer), fmt::format("{}, loaded from {}", bytes.residency(), printable_path(path)));
-    Queue queue(device);
     for_each_leaf(header.fields, "", [&](const std::string& name, const Field& field) {
-        if (field.type.swapped || field.type.dtype == boolean) normalise(queue, records.field(name), field.type.swapped);
+        if (!improper_reason(field.type.dtype.value_or(uint8), field.type.swapped).empty())
+            make_proper(records.field(name), field.type.swapped);
     });
-    queue.synchronize();
     return records;
 }
 

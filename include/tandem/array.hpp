@@ -52,7 +52,10 @@ public:
     [[nodiscard]] const Device& device() const;
     [[nodiscard]] MemoryKind kind() const noexcept { return kind_; }
 
-    /// Where the elements are and how they came there, in words: "device memory", "device memory, loaded from a.npy".
+    /// Whether the device works on the bytes that it was given: the memory that was adopted, the file that was mapped.
+    [[nodiscard]] ZeroCopy zero_copy() const noexcept { return zero_copy_; }
+    /// Where the elements are and how they came there, in words, with the reason where they were copied: "device memory of
+    /// cuda:0, loaded from a.npy", "in place: registered file mapping, which cuda:0 reaches across its link; a.npy".
     [[nodiscard]] const std::string& residency() const noexcept { return residency_; }
 
     /// Elements `start` to `stop` (not included) by `step` along `axis`, as Python's slices: negative positions count from the
@@ -79,7 +82,10 @@ public:
     /// For core/ alone.
     [[nodiscard]] const std::shared_ptr<driver::Memory>& memory() const noexcept { return memory_; }
     [[nodiscard]] HostView map_bytes(Access access, DType expected) const;
-    void set_residency(std::string text) { residency_ = std::move(text); }
+    void set_residency(ZeroCopy zero_copy, std::string text) {
+        zero_copy_ = zero_copy;
+        residency_ = std::move(text);
+    }
 
 private:
     void finish();  // derives count and density from shape and strides; checks bounds
@@ -95,7 +101,8 @@ private:
     std::size_t offset_bytes_ = 0;
     Shape shape_{0};
     Strides strides_bytes_{4};
-    std::string residency_;
+    ZeroCopy zero_copy_ = ZeroCopy::yes;
+    std::string residency_ = "no bytes";
 };
 
 /// The elements of an array as the host sees them: a contiguous range of T. Move-only; see HostView.

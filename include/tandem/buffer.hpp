@@ -7,20 +7,13 @@
 #include <string_view>
 
 #include <tandem/device.hpp>
+#include <tandem/placement.hpp>
 
 namespace tandem {
 
 namespace driver {
 class Memory;
 }
-
-/// Where a buffer's bytes live, and who can reach them.
-enum class MemoryKind : std::uint8_t {
-    device,  ///< the device's own memory; cuMemAlloc, clCreateBuffer, the heap
-};
-
-/// "device" and so on.
-std::string_view to_string(MemoryKind kind) noexcept;
 
 /// What a host view is for. `write` promises to write every byte: what was there before is not fetched.
 enum class Access : std::uint8_t { read, write, read_write };
@@ -35,7 +28,9 @@ class Buffer {
 public:
     /// `size_bytes` of uninitialised memory; 0 is legal and takes nothing from the device. May be larger than the device's
     /// largest single allocation. Throws out_of_memory with the sizes, holding nothing; unsupported where the device lacks the
-    /// kind. Native calls: cuMemAlloc; clCreateBuffer, once for each window.
+    /// kind, with the reason; invalid_argument for `adopted`, which is not allocated.
+    /// Native calls: cuMemAllocFromPoolAsync; mmap + cuMemHostRegister or cuMemHostAlloc; cuMemAllocManaged; clCreateBuffer and
+    /// clSVMAlloc, once for each window; mmap.
     Buffer(const Device& device, std::size_t size_bytes, MemoryKind kind = MemoryKind::device);
 
     Buffer(Buffer&&) noexcept = default;
@@ -48,13 +43,26 @@ public:
     [[nodiscard]] MemoryKind kind() const noexcept { return kind_; }
     [[nodiscard]] const Device& device() const noexcept { return device_; }
 
+    /// Whether the device works on the bytes that the host sees, and where they are, in words.
+    [[nodiscard]] ZeroCopy zero_copy() const noexcept;
+    [[nodiscard]] const std::string& residency() const noexcept;
+
+    /// The bytes on the host, where that address is valid for the buffer's whole life and also while the device works on it (what
+    /// it works on is for the caller to order); null where only `map` can tell one.
+    [[nodiscard]] std::byte* host_address() const noexcept;
+
     /// A view of all bytes for the host. Waits for the pending work on this buffer, and for no other. In place where host and
     /// device share the memory; else a copy that is fetched here (unless `write`) and brought back when the view ends (unless
-    /// `read`).
+    /// `read`). Memory that was adopted is seen at its own address, always.
+    ///
+    /// Until the view ends, work on its bytes is an error, unless both only read. Throws invalid_argument where another view that
+    /// writes is open, or for writing to read-only memory.
     [[nodiscard]] HostView map(Access access) const;
 
     /// For core/ alone. Null for zero bytes.
     [[nodiscard]] const std::shared_ptr<driver::Memory>& memory() const noexcept { return memory_; }
+    /// For core/ alone.
+    Buffer(const Device& device, std::shared_ptr<driver::Memory> memory, std::size_t size_bytes, MemoryKind kind);
 
 private:
     Device device_;
@@ -64,7 +72,7 @@ private:
 };
 
 /// Bytes of a buffer as the host sees them, from `map` until `unmap` or the end of scope. Holds the memory. Move-only.
-/// The device must not work on these bytes meanwhile, unless both only read.
+/// The device can't work on these bytes meanwhile, unless both only read: launching such work is an error.
 class HostView {
 public:
     /// A view of no bytes.

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/adopt.hpp>
 #include <tandem/array.hpp>
 #include <tandem/mapped_file.hpp>
 #include <tandem/npy_header.hpp>
@@ -23,7 +24,8 @@ class File {
 public:
     /// Throws io and bad_file as `MappedFile::open` and `parse_header` do, and bad_file where the file ends before its data; with
     /// `strict` also where bytes follow the data.
-    static File open(const std::filesystem::path& path, bool strict = false);
+    /// `access` is that of the mapping: what the device may do with the data in place.
+    static File open(const std::filesystem::path& path, bool strict = false, FileAccess access = FileAccess::read);
 
     [[nodiscard]] const Header& header() const noexcept { return header_; }
     [[nodiscard]] const MappedFile& mapping() const noexcept { return mapping_; }
@@ -37,14 +39,30 @@ private:
     Header header_;
 };
 
-/// The array in `file`, copied to the device's memory; waits. Big-endian elements are swapped and bool bytes made 0 or 1 on the
+/// The array in `file`, copied to memory of `kind`; waits. Big-endian elements are swapped and bool bytes made 0 or 1 on the
 /// device. Dates and durations come as int64; text and void items as uint8 with the item's bytes as a last dimension.
 ///
 /// `as` says what void items of its size are ("V2" from bfloat16 writers). Throws invalid_argument where the sizes differ;
 /// invalid_argument for a structured file (see `load_fields`); bad_file where the file has become shorter; out_of_memory.
-Array load(const Device& device, const File& file, std::optional<DType> as = {});
+Array load(const Device& device, const File& file, std::optional<DType> as = {}, MemoryKind kind = MemoryKind::device);
 /// The same for the file at `path`.
-Array load(const Device& device, const std::filesystem::path& path, std::optional<DType> as = {});
+Array load(const Device& device, const std::filesystem::path& path, std::optional<DType> as = {},
+           MemoryKind kind = MemoryKind::device);
+
+/// The array in `file` itself, in place where the device can: as pageable memory where the device reads that, else as a
+/// registered mapping, else as an OpenCL host pointer. Where it can't, a copy as `load` makes it, in memory of the kind
+/// `options.fallback`. `zero_copy()` and `residency()` say which, and why. The array keeps the file mapped.
+///
+/// Always copied: big-endian elements, which are swapped; bools, whose bytes may be other than 0 and 1; with CUDA, files opened
+/// as `copy_on_write`. A file opened as `read` may not be written to. What the device writes to one opened as `read_write` is in
+/// the file at once where the array is in place, and else when a view for reading has been opened (adopt.hpp). A file that is
+/// truncated meanwhile: see `MappedFile`.
+///
+/// Throws as `load` does; unsupported with the reason on `options.require_zero_copy`.
+Array map(const Device& device, const File& file, const AdoptOptions& options = {}, std::optional<DType> as = {});
+/// The same for the file at `path`.
+Array map(const Device& device, const std::filesystem::path& path, FileAccess access = FileAccess::read,
+          const AdoptOptions& options = {}, std::optional<DType> as = {});
 
 /// A structured file on a device: one buffer with all records, and a strided view for each field.
 class Records {

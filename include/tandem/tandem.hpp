@@ -1,6 +1,7 @@
 #pragma once
 // Everything in one header.
 
+#include <tandem/adopt.hpp>
 #include <tandem/array.hpp>
 #include <tandem/buffer.hpp>
 #include <tandem/device.hpp>
@@ -10,6 +11,7 @@
 #include <tandem/npy.hpp>
 #include <tandem/npy_header.hpp>
 #include <tandem/ops.hpp>
+#include <tandem/placement.hpp>
 #include <tandem/queue.hpp>
 #include <tandem/raw.hpp>
 #include <tandem/shape.hpp>

@@ -32,11 +32,18 @@ inline constexpr std::array all_dtypes{
 /// Sizes at which vector paths, tails and work-group edges go wrong.
 inline constexpr std::array<std::int64_t, 7> sizes{0, 1, 7, 255, 256, 257, 100'003};
 
+/// Uninitialised memory of the kind under test. Adopted memory lies 80 bytes behind a page's start, and the device must keep it.
+Buffer make_buffer(std::size_t size_bytes);
+Array make_array(DType dtype, Shape shape, Order order = Order::c);
+
 /// A buffer of the kind under test with `bytes` in it.
 Buffer buffer_with(std::span<const std::byte> bytes);
 
 /// All bytes of a buffer, after everything that uses it.
 Bytes bytes_of(const Buffer& buffer);
+
+/// True where the device under test works on host memory itself.
+bool is_host_memory_native();
 
 /// The elements of an array of any layout, in C order, fetched byte by byte from a copy of its buffer: independent of the
 /// library's own gathering.

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "core/device_state.hpp"
 #include "core/driver.hpp"
@@ -31,8 +32,18 @@ Device open_with_windows(std::size_t window_bytes) {
     throw Error(ErrorCode::internal, "backend not registered");
 }
 
+bool set_kind(std::string_view name) {
+    for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pinned, MemoryKind::shared, MemoryKind::adopted}) {
+        if (name != to_string(kind)) continue;
+        mutable_options().kind = kind;
+        return true;
+    }
+    return false;
+}
+
 bool is_gap_here(const KnownGap& gap) {
-    return device().info().backend == gap.backend && std::string_view(gap.kind) == to_string(options().kind);
+    const bool is_backend = device().info().backend == gap.backend || std::string_view(gap.backend) == "any";
+    return is_backend && std::string_view(gap.kind) == to_string(options().kind);
 }
 
 int run(int argc, char** argv) {
@@ -44,7 +55,11 @@ int run(int argc, char** argv) {
         if (is_gap_here(gap)) excluded += std::string(excluded.empty() ? "" : ",") + gap.test_case;
     }
     doctest::Context context(argc, argv);
-    context.addFilter(options().large ? "test-suite" : "test-suite-exclude", "large");
+    if (options().large) {
+        context.addFilter("test-suite", "large");
+    } else {
+        context.addFilter("test-suite-exclude", options().kind == MemoryKind::adopted ? "large" : "large,adoption");
+    }
     if (!excluded.empty()) context.addFilter("test-case-exclude", excluded.c_str());
     int status = context.run();
     if (context.shouldExit()) return status;
@@ -77,8 +92,27 @@ Device device() {
     return opened;
 }
 
+Buffer make_buffer(std::size_t size_bytes) {
+    if (options().kind != MemoryKind::adopted) return {device(), size_bytes, options().kind};
+    constexpr std::size_t page = 4096, lead = 80;
+    const std::shared_ptr<std::byte[]> pages(new (std::align_val_t(page)) std::byte[lead + size_bytes],
+                                             [](std::byte* bytes) { operator delete[](bytes, std::align_val_t(page)); });
+    return adopt_bytes(device(), std::span(pages.get() + lead, size_bytes), {.owner = pages});
+}
+
+Array make_array(DType dtype, Shape shape, Order order) {
+    // For what empty() refuses, adopted memory is the caller's own.
+    if (options().kind != MemoryKind::adopted) return empty(device(), dtype, std::move(shape), options().kind, order);
+    const auto count = static_cast<std::size_t>(element_count(shape, size_bytes(dtype)));
+    return {make_buffer(count * size_bytes(dtype)), dtype, std::move(shape), 0, order};
+}
+
+bool is_host_memory_native() {
+    return device().info().backend == "host" || (device().info().type == DeviceType::cpu && device().info().shares_host_memory);
+}
+
 Buffer buffer_with(std::span<const std::byte> bytes) {
-    Buffer buffer(device(), bytes.size(), options().kind);
+    Buffer buffer = make_buffer(bytes.size());
     HostView view = buffer.map(Access::write);
     if (!bytes.empty()) std::memcpy(view.data(), bytes.data(), bytes.size());
     view.unmap();
@@ -121,7 +155,7 @@ int main(int argc, char** argv) {
     for (int i = 1; i + 1 < argc; ++i) {
         if (std::strcmp(argv[i], "--device") == 0) options.device = argv[i + 1];
         if (std::strcmp(argv[i], "--window-bytes") == 0) options.window_bytes = std::strtoull(argv[i + 1], nullptr, 10);
-        if (std::strcmp(argv[i], "--kind") == 0 && std::string_view(argv[i + 1]) != to_string(options.kind)) {
+        if (std::strcmp(argv[i], "--kind") == 0 && !test::set_kind(argv[i + 1])) {
             std::fprintf(stderr, "unknown memory kind %s\n", argv[i + 1]);
             return 2;
         }

@@ -48,7 +48,7 @@ TEST_CASE("a host view can be moved and ended more than once") {
 }
 
 TEST_CASE("zero bytes take nothing and map to nothing") {
-    const Buffer buffer(device(), 0, options().kind);
+    const Buffer buffer = make_buffer(0);
     CHECK(buffer.size_bytes() == 0);
     CHECK(buffer.memory() == nullptr);
     CHECK(buffer.map(Access::read_write).size_bytes() == 0);
@@ -58,10 +58,10 @@ TEST_CASE("zero bytes take nothing and map to nothing") {
     CHECK(array.map<double>(Access::read).size() == 0);
 }
 
-TEST_CASE("more memory than there is gives out_of_memory, and the device goes on") {
+TEST_CASE("more memory than there is gives out_of_memory and the device goes on") {
     const std::size_t too_much = std::size_t{1} << 52U;
     for (int round = 0; round < 3; ++round)
-        CHECK_ERROR(ErrorCode::out_of_memory, std::to_string(too_much), Buffer(device(), too_much, options().kind));
+        CHECK_ERROR(ErrorCode::out_of_memory, std::to_string(too_much), make_buffer(too_much));
     const Bytes expected = make_elements(uint8, 1000, 4);
     CHECK(bytes_of(buffer_with(expected)) == expected);
 }
@@ -78,7 +78,7 @@ TEST_CASE("an array keeps the memory of a buffer that is gone") {
 }
 
 TEST_CASE("a mapped array is a range of its elements") {
-    const Array array = empty(device(), float32, {10, 100}, options().kind);
+    const Array array = make_array(float32, {10, 100});
     {
         auto elements = array.map<float>(Access::write);
         REQUIRE(elements.size() == 1000);

@@ -7,9 +7,9 @@ namespace tandem::test {
 
 TEST_CASE("operands that differ") {
     Queue queue(device());
-    const Array a = empty(device(), float32, {3, 4}, options().kind);
-    const Array b = empty(device(), int32, {3, 4}, options().kind);
-    const Array c = empty(device(), float32, {4, 3}, options().kind);
+    const Array a = make_array(float32, {3, 4});
+    const Array b = make_array(int32, {3, 4});
+    const Array c = make_array(float32, {4, 3});
     CHECK_ERROR(ErrorCode::invalid_argument, "left is float32 (3, 4), right is int32 (3, 4): dtypes", add(queue, a, b, a));
     CHECK_ERROR(ErrorCode::invalid_argument, "left is float32 (3, 4), right is float32 (4, 3): shapes", add(queue, a, c, a));
     CHECK_ERROR(ErrorCode::invalid_argument, "the output is float32 (4, 3): shapes", add(queue, a, a, c));
@@ -43,7 +43,7 @@ TEST_CASE("arrays and queues of different devices") {
     const Device other = open_device(device().info().backend == "host" ? "" : "host");
     if (other == device()) return;  // nothing but this host here
     Queue queue(device());
-    const Array here = empty(device(), float32, {4}, options().kind);
+    const Array here = make_array(float32, {4});
     const Array there = empty(other, float32, {4});
     CHECK_ERROR(ErrorCode::invalid_argument, other.spec(), add(queue, here, there, here));
     CHECK_ERROR(ErrorCode::invalid_argument, other.spec(), twice(queue, there));
@@ -52,7 +52,7 @@ TEST_CASE("arrays and queues of different devices") {
 }
 
 TEST_CASE("views that do not fit their buffer") {
-    const Buffer buffer(device(), 100, options().kind);
+    const Buffer buffer = make_buffer(100);
     CHECK_ERROR(ErrorCode::out_of_range, "100", Array(buffer, float32, {26}));
     CHECK_ERROR(ErrorCode::out_of_range, "offset 1", Array(buffer, float32, {25}, 1));
     CHECK_ERROR(ErrorCode::out_of_range, "100", Array(buffer, float32, {25}, Strides{-4}, 0));
@@ -78,7 +78,7 @@ TEST_CASE("views that do not fit their buffer") {
 
 TEST_CASE("host memory that does not match the array") {
     Queue queue(device());
-    const Array array = empty(device(), float32, {10}, options().kind);
+    const Array array = make_array(float32, {10});
     std::vector<float> nine(9);
     std::vector<std::int32_t> ints(10);
     CHECK_ERROR(ErrorCode::invalid_argument, "9 elements of float32", copy(queue, nine, array));

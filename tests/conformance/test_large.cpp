@@ -51,7 +51,7 @@ TEST_CASE("add and double beyond the largest allocation, at offsets that put ele
           doctest::test_suite("large")) {
     Queue queue(device());
     const auto make = [&](std::size_t offset) {
-        const Buffer buffer(device(), static_cast<std::size_t>(count) * 4 + offset, options().kind);
+        const Buffer buffer = make_buffer(static_cast<std::size_t>(count) * 4 + offset);
         return Array(buffer, float32, {count}, offset);
     };
     const Array left = make(0), right = make(3), out = make(4);
@@ -68,10 +68,10 @@ TEST_CASE("add and double beyond the largest allocation, at offsets that put ele
 TEST_CASE("a Fortran-order result beyond the largest allocation" * doctest::test_suite("large")) {
     Queue queue(device());
     const std::int64_t rows = 4, columns = count / 4;
-    const Array in = empty(device(), float32, {count}, options().kind);
+    const Array in = make_array(float32, {count});
     fill(queue, in, right_value);
     const Array from = in.slice(0, 0, rows * columns).reshape({rows, columns});
-    const Array to = empty(device(), float32, {rows, columns}, options().kind, Order::fortran);
+    const Array to = make_array(float32, {rows, columns}, Order::fortran);
     twice(queue, from, to);
     std::vector<float> row(static_cast<std::size_t>(columns));
     for (std::int64_t r = 0; r < rows; ++r) {

@@ -22,7 +22,7 @@ void add_long_work(Queue& queue, const Array& array) {
 
 TEST_CASE("work runs in order") {
     Queue queue(device());
-    const Array array = empty(device(), int64, {100'003}, options().kind);
+    const Array array = make_array(int64, {100'003});
     std::vector<std::int64_t> ones(100'003, 1), result(100'003);
     copy(queue, ones, array);
     for (int i = 0; i < 40; ++i)
@@ -35,11 +35,11 @@ TEST_CASE("work runs in order") {
 TEST_CASE("memory that nothing else holds lives until its work is done") {
     Queue queue(device());
     std::vector<std::int32_t> ones(static_cast<std::size_t>(many()), 1), result(ones.size());
-    Array sum = empty(device(), int32, {many()}, options().kind);
+    Array sum = make_array(int32, {many()});
     copy(queue, ones, sum);
     for (int i = 0; i < 20; ++i) {
-        const Array source = empty(device(), int32, sum.shape(), options().kind);
-        Array next = empty(device(), int32, sum.shape(), options().kind);
+        const Array source = make_array(int32, sum.shape());
+        Array next = make_array(int32, sum.shape());
         copy(queue, ones, source);
         add(queue, sum, source, next);
         sum = next;  // the last sum and `source` are dropped while the queue works on them
@@ -50,7 +50,7 @@ TEST_CASE("memory that nothing else holds lives until its work is done") {
 }
 
 TEST_CASE("a dropped queue finishes its work") {
-    const Array array = empty(device(), int32, {many()}, options().kind);
+    const Array array = make_array(int32, {many()});
     std::vector<std::int32_t> threes(static_cast<std::size_t>(many()), 3);
     {
         Queue queue(device());
@@ -66,7 +66,7 @@ TEST_CASE("events: done after wait, and they outlive their queue") {
     Event event;
     CHECK(event.is_done());
     event.wait();
-    const Array array = empty(device(), float32, {4 * many()}, options().kind);
+    const Array array = make_array(float32, {4 * many()});
     {
         Queue queue(device());
         add_long_work(queue, array);
@@ -82,7 +82,7 @@ TEST_CASE("events: done after wait, and they outlive their queue") {
 
 TEST_CASE("a queue waits for another one's event") {
     Queue first(device()), second(device());
-    const Array array = empty(device(), int64, {many()}, options().kind);
+    const Array array = make_array(int64, {many()});
     std::vector<std::int64_t> ones(static_cast<std::size_t>(many()), 1), result(ones.size());
     for (int round = 0; round < 5; ++round) {
         copy(first, ones, array);
@@ -114,8 +114,8 @@ TEST_CASE("a queue waits for an event of another backend") {
 
 TEST_CASE("a map waits for the work on its buffer, and sees the result") {
     Queue busy(device()), queue(device());
-    const Array other = empty(device(), float32, {8 * many()}, options().kind);
-    const Array array = empty(device(), int32, {1000}, options().kind);
+    const Array other = make_array(float32, {8 * many()});
+    const Array array = make_array(int32, {1000});
     std::vector<std::int32_t> ones(1000, 1);
     add_long_work(busy, other);
     copy(queue, ones, array);
@@ -126,7 +126,7 @@ TEST_CASE("a map waits for the work on its buffer, and sees the result") {
 }
 
 TEST_CASE("a moved queue keeps its work, an assigned one finishes its own") {
-    const Array array = empty(device(), int32, {100'003}, options().kind);
+    const Array array = make_array(int32, {100'003});
     std::vector<std::int32_t> ones(100'003, 1);
     Queue first(device());
     copy(first, ones, array);
@@ -146,8 +146,8 @@ TEST_CASE("many queues from many threads, with buffers coming and going") {
             Queue queue(device());
             for (int round = 0; round < 20; ++round) {
                 const std::int64_t size = 1000 + 777 * round;
-                const Array a = empty(device(), int32, {size}, options().kind);
-                const Array b = empty(device(), int32, {size}, options().kind);
+                const Array a = make_array(int32, {size});
+                const Array b = make_array(int32, {size});
                 std::vector<std::int32_t> values(static_cast<std::size_t>(size));
                 std::iota(values.begin(), values.end(), static_cast<int>(t) * 1000);
                 copy(queue, values, a);
@@ -165,7 +165,7 @@ TEST_CASE("many queues from many threads, with buffers coming and going") {
 }
 
 TEST_CASE("one array read by several queues at once") {
-    const Array shared = empty(device(), int32, {10'007}, options().kind);
+    const Array shared = make_array(int32, {10'007});
     {
         auto view = shared.map<std::int32_t>(Access::write);
         std::iota(view.begin(), view.end(), 0);

@@ -11,7 +11,7 @@ TEST_CASE("the device is the one that was asked for" * doctest::test_suite("0 se
     if (selector.find_first_not_of("0123456789") == std::string::npos) REQUIRE(device().info().index == std::stoi(selector));
     REQUIRE(device().spec() == backend + ":" + std::to_string(device().info().index));
     if (options().window_bytes != 0) REQUIRE(device().info().max_window_bytes == options().window_bytes);
-    REQUIRE(empty(device(), float32, {3}, options().kind).kind() == options().kind);
+    REQUIRE(make_array(float32, {3}).kind() == options().kind);
 }
 
 TEST_CASE("every backend is listed, with devices or with a reason") {

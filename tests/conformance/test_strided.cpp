@@ -140,7 +140,7 @@ TEST_CASE("columns of one buffer are apart, and can be added to each other") {
 
 TEST_CASE("zero elements of any shape do nothing") {
     Queue queue(device());
-    const Buffer buffer(device(), 0, options().kind);
+    const Buffer buffer = make_buffer(0);
     const Array none(buffer, float32, {3, 0, 5});
     add(queue, none, none, none);
     twice(queue, none);

@@ -1,5 +1,5 @@
 #pragma once
-// What the host backend runs on: one pool of threads for the process.
+// The threads of the process: what the host backend runs on, and what touches large memory first.
 
 #include <condition_variable>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace tandem::host {
+namespace tandem {
 
 /// How many processors this process may run on.
 unsigned available_processors() noexcept;
@@ -51,4 +51,4 @@ private:
     std::vector<std::thread> workers_;
 };
 
-}  // namespace tandem::host
+}  // namespace tandem

@@ -1,10 +1,11 @@
-#include "backends/host/api.hpp"
+#include "core/thread_pool.hpp"
 
 #include <sched.h>
 
 #include <algorithm>
+#include <system_error>
 
-namespace tandem::host {
+namespace tandem {
 
 unsigned available_processors() noexcept {
     cpu_set_t set;
@@ -13,13 +14,18 @@ unsigned available_processors() noexcept {
 }
 
 ThreadPool& ThreadPool::instance() {
-    static ThreadPool pool(available_processors());
-    return pool;
+    // Never destroyed: queues in static storage may still have work for it.
+    static auto* const pool = new ThreadPool(available_processors());
+    return *pool;
 }
 
 ThreadPool::ThreadPool(unsigned threads) {
-    for (unsigned i = 1; i < threads; ++i)
-        workers_.emplace_back([this] { work(); });
+    try {
+        for (unsigned i = 1; i < threads; ++i)
+            workers_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+        // The system gives no more threads; those there are do the work.
+    }
 }
 
 ThreadPool::~ThreadPool() {
@@ -70,4 +76,4 @@ void ThreadPool::parallel(std::int64_t parts, const std::function<void(std::int6
     done_.wait(lock, [&] { return loop.running == 0; });
 }
 
-}  // namespace tandem::host
+}  // namespace tandem
