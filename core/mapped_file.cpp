@@ -1,14 +1,16 @@
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,6 +18,7 @@
 #include <tandem/error.hpp>
 #include <tandem/mapped_file.hpp>
 
+#include "core/mapping.hpp"
 #include "core/posix_file.hpp"
 
 namespace tandem {
@@ -23,63 +26,6 @@ namespace {
 
 // What a file without a size is read in, and what its memory grows by at least.
 constexpr std::size_t chunk_bytes = std::size_t{1} << 20U;
-
-// A mapping, of a file or of anonymous memory. Anonymous memory serves for what is read too: it grows without being copied, its
-// pages are taken as they are written, and it starts at a page as a file's mapping does.
-class Mapping {
-public:
-    Mapping() = default;
-    ~Mapping() {
-        if (data_ != nullptr) {
-            ::munmap(data_, size_bytes_);
-        }
-    }
-    Mapping(Mapping&& other) noexcept
-        : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
-    Mapping& operator=(Mapping&& other) noexcept {
-        std::swap(data_, other.data_);
-        std::swap(size_bytes_, other.size_bytes_);
-        return *this;
-    }
-    Mapping(const Mapping&) = delete;
-    Mapping& operator=(const Mapping&) = delete;
-
-    // 0 or an errno.
-    int map(std::size_t size_bytes, int protection, int flags, int descriptor) {
-        void* address = ::mmap(nullptr, size_bytes, protection, flags, descriptor, 0);
-        if (address == MAP_FAILED) {
-            return errno;
-        }
-        data_ = static_cast<std::byte*>(address);
-        size_bytes_ = size_bytes;
-        return 0;
-    }
-
-    int resize(std::size_t size_bytes) {
-        if (data_ == nullptr) {
-            return map(size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-        }
-        void* address = ::mremap(data_, size_bytes_, size_bytes, MREMAP_MAYMOVE);
-        if (address == MAP_FAILED) {
-            return errno;
-        }
-        data_ = static_cast<std::byte*>(address);
-        size_bytes_ = size_bytes;
-        return 0;
-    }
-
-    [[nodiscard]] std::byte* data() const noexcept { return data_; }
-    [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
-
-private:
-    std::byte* data_ = nullptr;
-    std::size_t size_bytes_ = 0;
-};
-
-std::size_t page_bytes() {
-    static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    return bytes;
-}
 
 // /dev/zero, full, random and urandom, which would be read for ever.
 bool is_endless(const struct stat& status) {
@@ -98,15 +44,6 @@ std::uint64_t mappable_bytes(const FileDescriptor& file, const struct stat& stat
         return end > 0 ? static_cast<std::uint64_t>(end) : 0;
     }
     return 0;
-}
-
-int map_file(Mapping& mapping, std::uint64_t size_bytes, FileAccess access, int descriptor) {
-    if (access == FileAccess::copy_on_write) {
-        // Without a reservation: most pages of a large file are never written.
-        return mapping.map(size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor);
-    }
-    const int protection = access == FileAccess::read ? PROT_READ : PROT_READ | PROT_WRITE;
-    return mapping.map(size_bytes, protection, MAP_SHARED, descriptor);
 }
 
 // Reads the file to its end into `mapping`; the bytes read.
@@ -138,6 +75,24 @@ std::size_t read_to_end(Mapping& mapping, int descriptor, const std::filesystem:
     return size;
 }
 
+// Why nothing can be asked of the system for a file without a mapping.
+std::string without_mapping(bool in_memory) {
+    return in_memory ? "not a mapping: the file was read into memory" : "the file has no bytes";
+}
+
+MapGrants refuse_all(const MapOptions& options, const std::string& reason) {
+    const auto refuse = [&](bool requested) { return requested ? Grant{true, false, reason} : Grant(); };
+    return {refuse(options.populate), refuse(options.huge_pages), refuse(options.lock), refuse(options.advice != Advice::normal)};
+}
+
+// [begin, end) in a file of `file_bytes`; a range that begins behind it is empty.
+struct ClampedRange {
+    ClampedRange(std::uint64_t offset_bytes, std::uint64_t size_bytes, std::uint64_t file_bytes)
+        : begin(std::min(offset_bytes, file_bytes)), end(begin + std::min(size_bytes, file_bytes - begin)) {}
+    std::uint64_t begin;
+    std::uint64_t end;
+};
+
 }  // namespace
 
 struct MappedFile::State {
@@ -145,11 +100,19 @@ struct MappedFile::State {
     FileAccess access = FileAccess::read;
     FileDescriptor file;
     Mapping mapping;
+    MapGrants grants;
     std::size_t size_bytes = 0;
     bool in_memory = false;
 };
 
 MappedFile MappedFile::open(const std::filesystem::path& path, FileAccess access) {
+    MapOptions options;
+    options.access = access;
+    return open(path, options);
+}
+
+MappedFile MappedFile::open(const std::filesystem::path& path, const MapOptions& options) {
+    const FileAccess access = options.access;
     const auto state = std::make_shared<State>();
     state->path = path;
     state->access = access;
@@ -165,10 +128,11 @@ MappedFile MappedFile::open(const std::filesystem::path& path, FileAccess access
     int map_error = ENODEV;
     const std::uint64_t size = mappable_bytes(state->file, status);
     if (size > 0) {
-        map_error = map_file(state->mapping, size, access, descriptor);
-        state->size_bytes = map_error == 0 ? size : 0;
+        map_error = state->mapping.map_file(descriptor, size, options);
     }
     if (map_error == 0) {
+        state->size_bytes = size;
+        state->grants = state->mapping.request(options);
         return MappedFile(state);
     }
     if (map_error != ENODEV) {
@@ -183,6 +147,7 @@ MappedFile MappedFile::open(const std::filesystem::path& path, FileAccess access
     if (state->in_memory && access == FileAccess::read_write) {
         throw io_error(path, "mmap to write to the file", map_error);
     }
+    state->grants = refuse_all(options, without_mapping(state->in_memory));
     return MappedFile(state);
 }
 
@@ -211,25 +176,57 @@ bool MappedFile::in_memory() const noexcept {
     return state_ && state_->in_memory;
 }
 
+const MapGrants& MappedFile::grants() const noexcept {
+    static const MapGrants none;
+    return state_ ? state_->grants : none;
+}
+
+Grant MappedFile::advise(Advice advice, std::uint64_t offset_bytes, std::uint64_t size_bytes) const {
+    const ClampedRange range(offset_bytes, size_bytes, bytes().size());
+    if (in_memory() || bytes().empty()) {
+        return {true, false, without_mapping(in_memory())};
+    }
+    if (range.begin == range.end) {
+        return {true, false, "no byte of the file lies in the range"};
+    }
+    return state_->mapping.advise(advice, range.begin, range.end);
+}
+
+Grant MappedFile::drop(std::uint64_t offset_bytes, std::uint64_t size_bytes) const {
+    if (access() == FileAccess::copy_on_write) {
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("{}: drop of pages that are copied on write: what was written would be lost", printable_path(path())));
+    }
+    const ClampedRange range(offset_bytes, size_bytes, bytes().size());
+    if (in_memory() || bytes().empty()) {
+        return {true, false, without_mapping(in_memory())};
+    }
+    Grant dropped = state_->mapping.drop(range.begin, range.end, bytes().size());
+    if (!dropped.granted && grants().lock.granted) {
+        dropped.reason += "; the mapping is locked";
+    }
+    return dropped;
+}
+
 std::uint64_t MappedFile::cached_bytes(std::uint64_t offset_bytes, std::uint64_t size_bytes) const {
-    const std::uint64_t begin = std::min<std::uint64_t>(offset_bytes, bytes().size());
-    const std::uint64_t end = begin + std::min<std::uint64_t>(size_bytes, bytes().size() - begin);
-    if (in_memory() || begin == end) {
-        return end - begin;
+    const ClampedRange range(offset_bytes, size_bytes, bytes().size());
+    if (in_memory() || range.begin == range.end) {
+        return range.end - range.begin;
     }
     // In windows, so that a terabyte's pages need no more room than a megabyte's.
     std::array<unsigned char, 16384> resident;
     const std::uint64_t page = page_bytes();
     std::uint64_t cached = 0;
-    for (std::uint64_t window = begin / page * page; window < end; window += resident.size() * page) {
-        const std::uint64_t window_end = std::min(end, window + resident.size() * page);
+    for (std::uint64_t window = range.begin / page * page; window < range.end; window += resident.size() * page) {
+        const std::uint64_t window_end = std::min(range.end, window + resident.size() * page);
         if (::mincore(state_->mapping.data() + window, window_end - window, resident.data()) != 0) {
             const int error = errno;
             throw io_error(path(), fmt::format("mincore at offset {}", window), error);
         }
         for (std::uint64_t at = window; at < window_end; at += page) {
             if ((resident[(at - window) / page] & 1U) != 0) {
-                cached += std::min(end, at + page) - std::max(begin, at);
+                cached += std::min(range.end, at + page) - std::max(range.begin, at);
             }
         }
     }

@@ -19,8 +19,8 @@ namespace tandem::test {
 /// A new folder, removed with all in it at the end of the test.
 class ScratchFolder {
 public:
-    ScratchFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "tandem-test-XXXXXX").native();
+    explicit ScratchFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+        std::string name = (parent / "tandem-test-XXXXXX").native();
         REQUIRE(::mkdtemp(name.data()) != nullptr);
         path_ = name;
     }

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -262,6 +263,37 @@ TEST_CASE("mapped file: reading copies, and reports a file that has become short
             read_through(file, offset, 10);
             return 0;
         });
+    }
+}
+
+TEST_CASE("mapped file: pages behind the end of a file that has become shorter") {
+    const ScratchFolder folder;
+    for (const FileAccess access : {FileAccess::read, FileAccess::copy_on_write, FileAccess::read_write}) {
+        CAPTURE(static_cast<int>(access));
+        const fs::path path = folder.write("a.bin", std::string(4 * page, 'x'));
+        const MappedFile file = MappedFile::open(path, access);
+        if (access != FileAccess::read) {
+            file.writable_bytes()[2 * page] = std::byte{'y'};
+        }
+        fs::resize_file(path, page + 100);
+        CHECK(file.size_bytes() == 4 * page);
+        CHECK(as_text(file.bytes().subspan(page + 99, 3)) == std::string("x\0\0", 3));
+        // Also where this process had written a page of its own.
+        const pid_t child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            ::signal(SIGBUS, SIG_DFL);
+            volatile std::byte touched = file.bytes()[2 * page];
+            static_cast<void>(touched);
+            ::_exit(0);
+        }
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        REQUIRE(WIFSIGNALED(status));
+        CHECK(WTERMSIG(status) == SIGBUS);
+        expect_error(ErrorCode::bad_file, {"1 bytes needed, 0 found"}, [&] { return read_through(file, 2 * page, 1); });
+        fs::resize_file(path, 4 * page);
+        CHECK(as_text(file.bytes().subspan(2 * page, 1)) == std::string(1, '\0'));
     }
 }
 
