@@ -3,10 +3,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -19,6 +16,7 @@
 #include <tandem/mapped_file.hpp>
 
 #include "core/mapping.hpp"
+#include "core/page_cache.hpp"
 #include "core/posix_file.hpp"
 
 namespace tandem {
@@ -214,23 +212,10 @@ std::uint64_t MappedFile::cached_bytes(std::uint64_t offset_bytes, std::uint64_t
     if (in_memory() || range.begin == range.end) {
         return range.end - range.begin;
     }
-    // In windows, so that a terabyte's pages need no more room than a megabyte's.
-    std::array<unsigned char, 16384> resident;
-    const std::uint64_t page = page_bytes();
-    std::uint64_t cached = 0;
-    for (std::uint64_t window = range.begin / page * page; window < range.end; window += resident.size() * page) {
-        const std::uint64_t window_end = std::min(range.end, window + resident.size() * page);
-        if (::mincore(state_->mapping.data() + window, window_end - window, resident.data()) != 0) {
-            const int error = errno;
-            throw io_error(path(), fmt::format("mincore at offset {}", window), error);
-        }
-        for (std::uint64_t at = window; at < window_end; at += page) {
-            if ((resident[(at - window) / page] & 1U) != 0) {
-                cached += std::min(range.end, at + page) - std::max(range.begin, at);
-            }
-        }
+    if (const auto cached = cached_by_cachestat(state_->file.number(), range.begin, range.end)) {
+        return *cached;
     }
-    return cached;
+    return cached_by_mincore(state_->mapping.data(), range.begin, range.end, path());
 }
 
 void MappedFile::read(std::uint64_t offset_bytes, std::span<std::byte> destination) const {
