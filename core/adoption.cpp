@@ -167,28 +167,27 @@ Array adopt(const Device& device, const void* data, DType dtype, Shape shape, co
 
 namespace {
 
-// The bytes that an array lies between, as far as `shared` memory is concerned.
-Outcome outcome_of(std::string reason) {
-    return {reason.empty(), std::move(reason)};
+Grant grant_of(std::string reason_against) {
+    return {true, reason_against.empty(), std::move(reason_against)};
 }
 
 }  // namespace
 
-Outcome prefetch(Queue& queue, const Array& array, Location where) {
+Grant prefetch(Queue& queue, const Array& array, Location where) {
     check_same_device("prefetch", queue, array);
-    if (array.count() == 0) return {false, "there are no bytes"};
+    if (array.count() == 0) return grant_of("there are no bytes");
     const ByteRange bytes = byte_range(array);
     QueueState::Submission submission(queue.state(), array.size_bytes());
     submission.use(array.memory());
-    return outcome_of(submission.native().prefetch(*array.memory(), static_cast<std::size_t>(bytes.first),
-                                                   static_cast<std::size_t>(bytes.end - bytes.first), where));
+    return grant_of(submission.native().prefetch(*array.memory(), static_cast<std::size_t>(bytes.first),
+                                                 static_cast<std::size_t>(bytes.end - bytes.first), where));
 }
 
-Outcome advise(const Array& array, MemoryAdvice advice) {
-    if (array.count() == 0) return {false, "there are no bytes"};
+Grant advise(const Array& array, MemoryAdvice advice) {
+    if (array.count() == 0) return grant_of("there are no bytes");
     const ByteRange bytes = byte_range(array);
-    return outcome_of(array.device().state()->native->advise(*array.memory(), static_cast<std::size_t>(bytes.first),
-                                                             static_cast<std::size_t>(bytes.end - bytes.first), advice));
+    return grant_of(array.device().state()->native->advise(*array.memory(), static_cast<std::size_t>(bytes.first),
+                                                           static_cast<std::size_t>(bytes.end - bytes.first), advice));
 }
 
 }  // namespace tandem

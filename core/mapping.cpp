@@ -112,11 +112,6 @@ std::uint64_t whole_pages_bytes(const std::byte* data, std::uint64_t size_bytes,
 
 }  // namespace
 
-std::size_t page_bytes() {
-    static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    return bytes;
-}
-
 Mapping::~Mapping() {
     if (data_ != nullptr) {
         ::munmap(data_, size_bytes_);

@@ -7,10 +7,9 @@
 
 #include <tandem/mapped_file.hpp>
 
-namespace tandem {
+#include "core/host_block.hpp"
 
-/// The size of the system's ordinary pages.
-std::size_t page_bytes();
+namespace tandem {
 
 /// A mapping, of a file or of anonymous memory; unmaps itself. Anonymous memory serves for what is read: it grows without being
 /// copied, its pages are taken as they are written, and it starts at a page as a file's mapping does.

@@ -45,9 +45,9 @@ Loaded loaded_as(const ItemType& type, const Header& header) {
 
 }  // namespace
 
-File File::open(const std::filesystem::path& path, bool strict, FileAccess access) {
+File File::open(const std::filesystem::path& path, bool strict, const MapOptions& mapping) {
     File file;
-    file.mapping_ = MappedFile::open(path, access);
+    file.mapping_ = MappedFile::open(path, mapping);
     const std::string name = path.string();
     const std::uint64_t file_bytes = file.mapping_.size_bytes();
     std::vector<std::byte> start(std::min<std::uint64_t>(file_bytes, 256));
@@ -144,7 +144,7 @@ Array map(const Device& device, const File& file, const AdoptOptions& options, s
 
 Array map(const Device& device, const std::filesystem::path& path, FileAccess access, const AdoptOptions& options,
           std::optional<DType> as) {
-    return map(device, File::open(path, false, access), options, as);
+    return map(device, File::open(path, false, {.access = access}), options, as);
 }
 
 Array Records::field(std::string_view path) const {

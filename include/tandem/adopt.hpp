@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tandem/array.hpp>
+#include <tandem/grant.hpp>
 #include <tandem/mapped_file.hpp>
 
 namespace tandem {
@@ -81,9 +82,9 @@ Array adopt(const Device& device, const void* data, DType dtype, Shape shape, co
 /// Begins to move an array's pages of `shared` memory to where they are going to be used, in the queue's order. Says so where
 /// that does nothing: both sides use other memory in place, or it does not move. Native calls: cuMemPrefetchAsync,
 /// clEnqueueMigrateMemObjects (whole windows).
-Outcome prefetch(Queue& queue, const Array& array, Location where);
+Grant prefetch(Queue& queue, const Array& array, Location where);
 
 /// Tells the driver how an array's `shared` memory is going to be used; takes effect at once. Native call: cuMemAdvise.
-Outcome advise(const Array& array, MemoryAdvice advice);
+Grant advise(const Array& array, MemoryAdvice advice);
 
 }  // namespace tandem

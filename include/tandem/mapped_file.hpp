@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include <tandem/grant.hpp>
+
 namespace tandem {
 
 /// What may be done with the bytes of a mapped file.
@@ -42,15 +44,6 @@ struct MapOptions {
     bool lock = false;
     /// For the whole file; `normal` asks for nothing.
     Advice advice = Advice::normal;
-};
-
-/// What came of a request to the system.
-struct Grant {
-    bool requested = false;
-    bool granted = false;
-    /// Why a request was not granted, with the native call and its error; else empty. For example
-    /// "mlock of 8388608 bytes: Cannot allocate memory; RLIMIT_MEMLOCK is 65536 bytes".
-    std::string reason;
 };
 
 /// What came of the requests in a `MapOptions`, as it was when `MappedFile::open` returned.

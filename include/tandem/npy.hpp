@@ -24,8 +24,8 @@ class File {
 public:
     /// Throws io and bad_file as `MappedFile::open` and `parse_header` do, and bad_file where the file ends before its data; with
     /// `strict` also where bytes follow the data.
-    /// `access` is that of the mapping: what the device may do with the data in place.
-    static File open(const std::filesystem::path& path, bool strict = false, FileAccess access = FileAccess::read);
+    /// The access that `mapping` asks for is also the device's, where it works on the data in place.
+    static File open(const std::filesystem::path& path, bool strict = false, const MapOptions& mapping = {});
 
     [[nodiscard]] const Header& header() const noexcept { return header_; }
     [[nodiscard]] const MappedFile& mapping() const noexcept { return mapping_; }

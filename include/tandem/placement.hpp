@@ -45,10 +45,4 @@ enum class MemoryAdvice : std::uint8_t {
     prefer_host,    ///< pages stay on the host; the device reaches across
 };
 
-/// What became of a request that the system may ignore.
-struct Outcome {
-    bool is_taken = false;
-    std::string reason;  ///< why not, in words; empty where it was taken
-};
-
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include <tandem/device.hpp>
 #include <tandem/dtype.hpp>
 #include <tandem/error.hpp>
+#include <tandem/grant.hpp>
 #include <tandem/mapped_file.hpp>
 #include <tandem/npy.hpp>
 #include <tandem/npy_header.hpp>

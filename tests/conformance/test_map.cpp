@@ -128,21 +128,21 @@ TEST_CASE("prefetch and advice say whether they did anything") {
     std::vector<float> host(100'000, 1.5F);
     copy(queue, host, array);
     for (const Location where : {Location::device, Location::host, Location::device}) {
-        const Outcome outcome = prefetch(queue, array, where);
-        CHECK(outcome.is_taken == outcome.reason.empty());
+        const Grant outcome = prefetch(queue, array, where);
+        CHECK(outcome.granted == outcome.reason.empty());
         if (is_host_memory_native()) CHECK(outcome.reason == "both sides use it in place");
-        if (device().info().backend == "cuda") CHECK(outcome.is_taken == (options().kind == MemoryKind::shared));
+        if (device().info().backend == "cuda") CHECK(outcome.granted == (options().kind == MemoryKind::shared));
         twice(queue, array);
     }
     for (const MemoryAdvice advice :
          {MemoryAdvice::read_mostly, MemoryAdvice::prefer_device, MemoryAdvice::prefer_host, MemoryAdvice::normal}) {
-        const Outcome outcome = advise(array, advice);
-        CHECK(outcome.is_taken == outcome.reason.empty());
-        CHECK(outcome.is_taken == (device().info().backend == "cuda" && options().kind == MemoryKind::shared));
+        const Grant outcome = advise(array, advice);
+        CHECK(outcome.granted == outcome.reason.empty());
+        CHECK(outcome.granted == (device().info().backend == "cuda" && options().kind == MemoryKind::shared));
         twice(queue, array);
     }
     CHECK(array.map<float>(Access::read)[99'999] == 1.5F * 128);
-    CHECK_FALSE(prefetch(queue, make_array(float32, {0}), Location::device).is_taken);
+    CHECK_FALSE(prefetch(queue, make_array(float32, {0}), Location::device).granted);
 }
 
 TEST_CASE("kinds meet in one operation") {
