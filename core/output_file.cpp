@@ -129,6 +129,29 @@ int flush(int descriptor) {
     return 0;
 }
 
+// Gives the new file the owner, group and permissions of the one it replaces, as far as this process may; 0 or an errno.
+// Set-user-ID and set-group-ID are not passed on to new content, as writing to the old file would have cleared them.
+int take_over_rights(int descriptor, const struct stat& old) {
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0) {
+        return errno;
+    }
+    mode_t mode = old.st_mode & 0777U;
+    if (status.st_gid != old.st_gid && ::fchown(descriptor, static_cast<uid_t>(-1), old.st_gid) != 0) {
+        // To the old file, the members of the new one's group were others.
+        const mode_t others = mode & 07U;
+        mode = (mode & 0707U) | (others << 3U);
+    }
+    if (::fchmod(descriptor, mode) != 0) {
+        return errno;
+    }
+    // Last, since it may end the right to do the rest; and no failure, since only few may give files away.
+    if (status.st_uid != old.st_uid) {
+        static_cast<void>(::fchown(descriptor, old.st_uid, static_cast<gid_t>(-1)) == 0);
+    }
+    return 0;
+}
+
 // Makes the new name itself last. A folder that may be written but not read can't be flushed.
 int flush_folder(const fs::path& folder) {
     const FileDescriptor file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -185,10 +208,11 @@ OutputFile::OutputFile(const fs::path& path, bool unnamed) : path_(path) {
     if (error != 0) {
         throw io_error(path_, fmt::format("create a file in {}", printable_path(folder)), error);
     }
-    if (exists && ::fchmod(descriptor_, status.st_mode & 0777) != 0) {
-        const int mode_error = errno;
-        discard();
-        throw io_error(path_, "fchmod", mode_error);
+    if (exists) {
+        if (const int mode_error = take_over_rights(descriptor_, status); mode_error != 0) {
+            discard();
+            throw io_error(path_, "fchmod", mode_error);
+        }
     }
 }
 

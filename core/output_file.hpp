@@ -9,15 +9,17 @@
 namespace tandem {
 
 /// Writes `path` all or not at all: bytes go to an unnamed (O_TMPFILE) or hidden file in the same folder; `commit` flushes it and
-/// renames it over `path`. Without `commit`, nothing is left and an earlier `path` stays as it was. A symbolic link is followed,
-/// and an existing file's permissions are kept. A `path` that exists and is not a regular file (a pipe, /dev/stdout, /dev/null)
-/// is written directly.
+/// renames it over `path`. Without `commit`, nothing is left and an earlier `path` stays as it was. A symbolic link is followed.
+/// An existing file's permissions are kept, and its owner and group where this process may give files to them; where the group
+/// can't be, its members get what others had. What else hangs on the old file stays with that: hard links, access control lists,
+/// extended attributes, set-user-ID. A `path` that exists and is not a regular file (a pipe, /dev/stdout, /dev/null) is written
+/// directly.
 ///
 /// An existing file that may not be written is refused, though renaming over it would be possible. A failed write gives its disk
 /// space back at once, and can't be committed after.
 ///
 /// Not thread safe. Throws io with the path, the offset and the system's reason (a full disk too).
-/// Native calls: open(O_TMPFILE), pwrite, fsync, linkat, rename, fsync of the folder.
+/// Native calls: open(O_TMPFILE), fchown, fchmod, pwrite, fsync, linkat, rename, fsync of the folder.
 class OutputFile {
 public:
     /// Refuses a directory, a folder that is not there or may not be written to, and a file that may not be written.

@@ -89,7 +89,10 @@ void add_double(CLI::App& app, std::function<void()>& job) {
     command
         ->add_option("-o,--output", options->output, "File to write: .npy, or raw for OUT.raw and OUT.bin; - for standard output")
         ->type_name("OUT");
-    command->add_flag("--in-place", options->in_place, "Replace the file's elements; all else in it stays as it is");
+    command->add_flag(
+        "--in-place", options->in_place,
+        "Replace the file's elements; all else in it stays as it is. A new file takes the old one's place: other hard links "
+        "to that keep the old data");
     add_compute_options(*command, *options);
     command->callback([options, &job] { job = [options] { run(*options); }; });
 }

@@ -279,6 +279,11 @@ def test_in_place_of_nothing_and_of_links(tmp_path):
     os.symlink("b.npy", tmp_path / "link.npy")
     succeed("double", tmp_path / "link.npy", "--in-place", device="host")
     assert os.path.islink(tmp_path / "link.npy")
+    # A new file takes the old one's place.
+    np.save(tmp_path / "c.npy", np.ones(3))
+    os.link(tmp_path / "c.npy", tmp_path / "hard c.npy")
+    succeed("double", tmp_path / "c.npy", "--in-place", device="host")
+    assert np.load(tmp_path / "c.npy").tolist() == [2, 2, 2] and np.load(tmp_path / "hard c.npy").tolist() == [1, 1, 1]
     assert np.load(tmp_path / "b.npy").tolist() == [2, 2, 2]
 
 

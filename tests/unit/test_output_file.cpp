@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -192,6 +193,55 @@ TEST_CASE("output file: permissions") {
         }
     }
     ::umask(umask);
+}
+
+TEST_CASE("output file: owner and group of the file that was there are kept") {
+    const ScratchFolder folder;
+    if (::geteuid() != 0) {
+        MESSAGE("only root may give files away: not tested");
+        return;
+    }
+    const fs::path path = folder.write("a", "x");
+    const auto check = [&path](uid_t owner, gid_t group, mode_t mode) {
+        struct stat status {};
+        REQUIRE(::stat(path.c_str(), &status) == 0);
+        CHECK(status.st_uid == owner);
+        CHECK(status.st_gid == group);
+        CHECK((status.st_mode & 07777) == mode);
+    };
+    const auto replace = [&path](bool unnamed) {
+        OutputFile out(path, unnamed);
+        out.write(as_bytes("new"));
+        out.commit();
+    };
+    for (const bool unnamed : {true, false}) {
+        REQUIRE(::chown(path.c_str(), 12345, 23456) == 0);
+        REQUIRE(::chmod(path.c_str(), 06750) == 0);
+        replace(unnamed);
+        // New content has no right to what the old was trusted with.
+        check(12345, 23456, 0750);
+        // Someone who may write to the file but not give files away: the group that takes the place of the file's own
+        // gets what others had.
+        REQUIRE(::chown(path.c_str(), 12345, 23456) == 0);
+        REQUIRE(::chmod(path.c_str(), 0676) == 0);
+        REQUIRE(::chmod(folder.path().c_str(), 0777) == 0);
+        const pid_t child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            int code = 0;
+            try {
+                code = ::setgroups(0, nullptr) == 0 && ::setgid(65534) == 0 && ::setuid(65534) == 0 ? 0 : 10;
+                if (code == 0) replace(unnamed);
+            } catch (const std::exception&) {
+                code = 11;
+            }
+            ::_exit(code);
+        }
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        CHECK(WEXITSTATUS(status) == 0);
+        check(65534, 65534, 0666);
+    }
 }
 
 TEST_CASE("output file: relative paths, and a working directory that changes") {
