@@ -28,11 +28,13 @@ void check_pair(const Input& left, const Array& a, const Input& right, const Arr
 }
 
 void run(const Options& options) {
-    const Input left = find_input(options.left, options.raw);
-    const Input right = find_input(options.right, options.raw);
-    if (left.is_stream && left.path == right.path) {
-        throw UsageError(fmt::format("{}: a stream can be read only once, so it can be only one of the inputs", left.name));
+    Input left = find_input(options.left);
+    Input right = find_input(options.right);
+    if (left.is_stream && right.is_stream && left.identity == right.identity) {
+        throw UsageError(fmt::format("{}: a stream can be read only once, so it can be only one of the inputs", right.name));
     }
+    identify(left, options.raw);
+    identify(right, options.raw);
     check_raw_options(options.raw, {&left, &right});
     const Output output = find_output(options.output, {&left, &right});
 
@@ -41,6 +43,8 @@ void run(const Options& options) {
     const Array a = load(device, left, options.raw, options.strict);
     const Array b = load(device, right, options.raw, options.strict);
     check_pair(left, a, right, b);
+    for (const Input* input : {&left, &right})
+        summary.note_trailing_bytes(*input, options.raw, "left out");
     // Fortran order stays where both have it, as in NumPy.
     const bool fortran = !a.is_dense(Order::c) && a.is_dense(Order::fortran) && b.is_dense(Order::fortran);
     Array sum;

@@ -44,9 +44,18 @@ void Summary::time(const std::function<void()>& work) {
     operation_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+void Summary::note_trailing_bytes(const Input& input, const RawOptions& options, std::string_view fate) {
+    if (input.is_stream) return;
+    const std::uint64_t count = find_region(input, options, false).trailing_bytes();
+    if (count == 0) return;
+    notes_.push_back(fmt::format("{}: {} byte{} behind the data, {}", input.name, grouped(count), count == 1 ? "" : "s", fate));
+}
+
 void Summary::print(const ComputeOptions& options, const std::string& what, const Array& result, const std::string& residency,
                     std::uint64_t file_bytes, std::uint64_t moved_bytes) const {
     if (!options.verbose && ::isatty(STDOUT_FILENO) == 0) return;
+    for (const std::string& note : notes_)
+        print_error(note);
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     print_error(one_line(fmt::format("{}: {} {} on {}, in {}; {} in and out in {}, {}; the operation alone {}, {}", what,
                                      grouped(static_cast<std::uint64_t>(result.count())), to_string(result.dtype()),

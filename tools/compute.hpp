@@ -3,7 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "tools/inputs.hpp"
 
@@ -26,8 +29,13 @@ public:
     /// Runs `work`, which waits for what it starts, and keeps how long that took.
     void time(const std::function<void()>& work);
 
+    /// Keeps how many bytes follow the data of `input`, which no strict mode refused, to be told by `print`; `fate` is what
+    /// becomes of them. A stream is not read on for that.
+    void note_trailing_bytes(const Input& input, const RawOptions& options, std::string_view fate);
+
     /// Prints one line to standard error where standard output is a terminal, or with --verbose. `what` is what was done in
-    /// words, `result` an array of the computation; `file_bytes` were read and written, `moved_bytes` by the operation alone.
+    /// words, `result` an array of the computation; `file_bytes` were read and written, `moved_bytes` by the operation alone. A
+    /// line for each note comes before.
     void print(const ComputeOptions& options, const std::string& what, const Array& result, const std::string& residency,
                std::uint64_t file_bytes, std::uint64_t moved_bytes) const;
 
@@ -35,6 +43,7 @@ private:
     using Clock = std::chrono::steady_clock;
     Clock::time_point start_ = Clock::now();
     double operation_seconds_ = 0;
+    std::vector<std::string> notes_;
 };
 
 }  // namespace tandem::command

@@ -22,6 +22,7 @@ void run_to_output(const Options& options, const Input& input) {
     Summary summary;
     const Device device = open_device(options.device);
     const Array in = load(device, input, options.raw, options.strict);
+    summary.note_trailing_bytes(input, options.raw, "left out");
     Array out;
     naming(input.name, [&] {
         out = empty_like(in, options.memory);
@@ -39,10 +40,10 @@ void run_to_output(const Options& options, const Input& input) {
 // The file's data as bytes, of which those that are to be doubled are a view: header, byte order, other fields and whatever
 // follows the data go back as they were.
 void run_in_place(const Options& options, const Input& input) {
-    if (input.is_stream) throw UsageError(fmt::format("{}: a stream has no place to write back to; use -o", input.name));
     Summary summary;
     const Device device = open_device(options.device);
     const Region region = find_region(input, options.raw, options.strict);
+    summary.note_trailing_bytes(input, options.raw, "kept");
     naming(input.name, [&] {
         const Array bytes =
             raw::load(device, input.path, uint8, Shape{static_cast<std::int64_t>(region.size_bytes)}, region.offset_bytes);
@@ -66,10 +67,20 @@ void run_in_place(const Options& options, const Input& input) {
     });
 }
 
+// The new file takes the old one's place, which only files with a name have.
+void check_place(const Input& input) {
+    std::error_code ignored;
+    if (input.is_stream || named_descriptor(input.path) || std::filesystem::is_block_file(input.path, ignored)) {
+        throw UsageError(fmt::format("{}: only a file can be replaced in place, by its own name; use -o", input.name));
+    }
+}
+
 void run(const Options& options) {
     if (options.in_place && options.output) throw UsageError("-o and --in-place exclude each other");
     if (!options.in_place && !options.output) throw UsageError("-o OUT or --in-place is needed");
-    const Input input = find_input(options.input, options.raw);
+    Input input = find_input(options.input);
+    if (options.in_place) check_place(input);
+    identify(input, options.raw);
     check_raw_options(options.raw, {&input});
     if (options.in_place) {
         run_in_place(options, input);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <tandem/tandem.hpp>
 
+#include "core/npy/header.hpp"
 #include "core/printable.hpp"
 #include "tools/commands.hpp"
 #include "tools/inputs.hpp"
@@ -36,7 +37,7 @@ struct Facts {
     std::optional<bool> fortran_order;
     std::uint64_t data_offset = 0;
     std::uint64_t data_bytes = 0;
-    std::uint64_t trailing_bytes = 0;
+    std::optional<std::uint64_t> trailing_bytes = 0;
     std::uint64_t cached_bytes = 0;
     npy::ItemType type;
     std::vector<npy::Field> fields;
@@ -68,30 +69,51 @@ Facts facts_of_npz(const Input& input) {
     return facts;
 }
 
+// How far a stream is read on to count what follows its data.
+constexpr std::uint64_t most_trailing_bytes = std::uint64_t{16} << 20U;
+
+// What follows the data of a stream whose size was looked for up to `most_trailing_bytes` behind `end`.
+std::optional<std::uint64_t> stream_trailing(std::uint64_t found, std::uint64_t end) {
+    return found - end > most_trailing_bytes ? std::nullopt : std::optional(found - end);
+}
+
 Facts facts_of_raw(const Input& input, const RawOptions& options) {
-    const Region region = find_region(input, options, false);
-    const MappedFile& file = region.file;
-    if (region.offset_bytes > file.size_bytes() || region.size_bytes > file.size_bytes() - region.offset_bytes) {
-        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: {} bytes needed, a file of {} found", input.name,
-                                                     region.offset_bytes, region.size_bytes, file.size_bytes()));
-    }
     Facts facts;
     facts.format = "raw";
-    facts.dtype = region.dtype;
-    facts.descr = numpy_code(region.dtype);
-    facts.shape = options.shape.value_or(Shape{static_cast<std::int64_t>(region.size_bytes / region.item_bytes)});
+    facts.dtype = options.dtype;
+    facts.descr = numpy_code(*options.dtype);
     facts.fortran_order = false;
-    facts.data_offset = region.offset_bytes;
-    facts.data_bytes = region.size_bytes;
-    facts.trailing_bytes = file.size_bytes() - region.offset_bytes - region.size_bytes;
-    facts.cached_bytes = file.cached_bytes(region.offset_bytes, region.size_bytes);
+    facts.data_offset = options.offset_bytes.value_or(0);
+    if (input.stream) {
+        const RawExtent extent = measure_raw_stream(input, options, most_trailing_bytes + 1);
+        facts.data_bytes = facts.cached_bytes = extent.data_bytes;
+        facts.trailing_bytes = stream_trailing(extent.found_bytes, facts.data_offset + facts.data_bytes);
+    } else {
+        const Region region = find_region(input, options, false);
+        facts.data_bytes = region.size_bytes;
+        facts.trailing_bytes = region.trailing_bytes();
+        facts.cached_bytes = region.file.cached_bytes(region.offset_bytes, region.size_bytes);
+    }
+    facts.shape = options.shape.value_or(Shape{static_cast<std::int64_t>(facts.data_bytes / size_bytes(*options.dtype))});
     return facts;
 }
 
 Facts facts_of_npy(const Input& input, std::optional<DType> stated) {
-    const npy::File file = open_npy(input, false);
-    const npy::Header& header = file.header();
     Facts facts;
+    npy::Header header;
+    if (input.stream) {
+        header = read_stream_header(input);
+        const std::uint64_t end = header.data_offset + header.data_bytes;
+        const std::uint64_t found = input.stream->skip(end + most_trailing_bytes + 1);
+        npy::check_data_present(header, input.path.string(), found);
+        facts.trailing_bytes = stream_trailing(found, end);
+        facts.cached_bytes = header.data_bytes;
+    } else {
+        const npy::File file = open_npy(input, false);
+        header = file.header();
+        facts.trailing_bytes = file.trailing_bytes();
+        facts.cached_bytes = file.mapping().cached_bytes(header.data_offset, header.data_bytes);
+    }
     facts.format = "npy";
     facts.version = {header.major, header.minor};
     facts.descr = header.type.descr;
@@ -101,8 +123,6 @@ Facts facts_of_npy(const Input& input, std::optional<DType> stated) {
     facts.fortran_order = header.fortran_order;
     facts.data_offset = header.data_offset;
     facts.data_bytes = header.data_bytes;
-    facts.trailing_bytes = file.trailing_bytes();
-    facts.cached_bytes = file.mapping().cached_bytes(header.data_offset, header.data_bytes);
     facts.type = header.type;
     facts.fields = header.fields;
     return facts;
@@ -142,7 +162,7 @@ std::string json_text(const Facts& facts) {
                 {"fortran_order", or_null(facts.fortran_order)},
                 {"data_offset", facts.data_offset},
                 {"nbytes", facts.data_bytes},
-                {"trailing_bytes", facts.trailing_bytes},
+                {"trailing_bytes", or_null(facts.trailing_bytes)},
                 {"cached_bytes", facts.cached_bytes}};
     if (!facts.fields.empty()) object["fields"] = fields_json(facts.fields);
     return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -194,7 +214,10 @@ std::string plain_text(const Facts& facts, const std::string& name) {
         line("order", *facts.fortran_order ? "Fortran: the first index runs fastest" : "C: the last index runs fastest");
     line("data offset", grouped(facts.data_offset));
     line("data size", size_text(facts.data_bytes));
-    if (facts.trailing_bytes != 0) line("behind the data", size_text(facts.trailing_bytes));
+    if (facts.trailing_bytes != 0) {
+        line("behind the data",
+             facts.trailing_bytes ? size_text(*facts.trailing_bytes) : "more than " + short_size_text(most_trailing_bytes));
+    }
     if (facts.data_bytes != 0) {
         line("in page cache", fmt::format("{}, {:.0f}%", size_text(facts.cached_bytes),
                                           100 * static_cast<double>(facts.cached_bytes) / static_cast<double>(facts.data_bytes)));
@@ -211,14 +234,15 @@ std::string plain_text(const Facts& facts, const std::string& name) {
 }
 
 void run(const Options& options) {
-    const Input input = find_input(options.file, options.raw);
+    Input input = find_input(options.file);
     if (!input.field.empty()) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: info tells about whole files; name the file alone to see its fields", input.name));
     }
+    identify(input, options.raw);
     check_raw_options(options.raw, {&input});
     Facts facts;
-    naming(input.name, [&] {
+    naming(input, [&] {
         facts = input.is_raw    ? facts_of_raw(input, options.raw)
                 : is_npz(input) ? facts_of_npz(input)
                                 : facts_of_npy(input, options.raw.dtype);

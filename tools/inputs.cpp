@@ -1,14 +1,23 @@
 #include "tools/inputs.hpp"
 
-#include <array>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
-#include <fstream>
+#include <cstring>
+#include <limits>
+#include <span>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "core/npy/magic.hpp"
+#include "core/posix_file.hpp"
 #include "core/printable.hpp"
 #include "tools/outputs.hpp"
 
@@ -43,11 +52,32 @@ std::optional<Shape> parse_shape(std::string text) {
     }
 }
 
-bool starts_as_npy(const fs::path& path) {
+// Enough to tell every kind of file by, and less than any .npy header.
+constexpr std::size_t telling_bytes = 24;
+
+std::vector<std::byte> first_bytes(const Input& input) {
+    if (input.stream) return input.stream->start(telling_bytes);
+    std::vector<std::byte> start(telling_bytes);
+    try {
+        const FileDescriptor file = open_file(input.path, O_RDONLY);
+        start.resize(read_fully_at(file.number(), 0, start, input.path));
+    } catch (const Error&) {
+        start.clear();  // whoever needs the file says what is wrong with it
+    }
+    return start;
+}
+
+bool starts_as_npy(const Input& input) {
     static constexpr std::string_view magic = "\x93NUMPY";
-    std::array<char, magic.size()> start{};
-    std::ifstream file(path, std::ios::binary);
-    return file.read(start.data(), start.size()) && std::string_view(start.data(), start.size()) == magic;
+    const auto fits = [](std::span<const std::byte> start, std::size_t size_bytes) {
+        return start.size() >= size_bytes && std::memcmp(start.data(), magic.data(), size_bytes) == 0;
+    };
+    if (!input.stream) return fits(first_bytes(input), magic.size());
+    // Byte by byte: of a raw stream no more than its data may be taken.
+    for (std::size_t size_bytes = 1; size_bytes <= magic.size(); ++size_bytes) {
+        if (!fits(input.stream->start(size_bytes), size_bytes)) return false;
+    }
+    return true;
 }
 
 bool is_there(const fs::path& path) {
@@ -93,8 +123,10 @@ DType number_type(const Input& input, const npy::ItemType& type, const std::vect
         return *stated;
     }
     if (!type.unit.empty() && !stated) {
-        refuse(input.name, fmt::format("its items are dates or durations ({}); --dtype int64 computes with their counts",
-                                       in_quotes(type.descr)));
+        refuse(input.name,
+               fmt::format("its items are dates or durations ({}); --dtype int64 takes them as plain integers, NaT as "
+                           "the smallest",
+                           in_quotes(type.descr)));
     }
     if (stated && *stated != *type.dtype) {
         refuse(input.name, fmt::format("its items are {}, not {} as --dtype says", to_string(*type.dtype), to_string(*stated)));
@@ -102,30 +134,154 @@ DType number_type(const Input& input, const npy::ItemType& type, const std::vect
     return *type.dtype;
 }
 
-void check_field_source(const Input& input) {
-    if (input.is_stream) refuse(input.name, "a field can be read from a regular file alone, not from a pipe");
+// What `path` names in `text`, which knows a stream by the file it is kept in.
+std::string with_stream_named(std::string text, const Input& input) {
+    const std::string file = input.stream->file();
+    const std::string name = printable(input.path.native());
+    for (std::size_t at = text.find(file); at != std::string::npos; at = text.find(file, at + name.size()))
+        text.replace(at, file.size(), name);
+    return text;
 }
 
-// Refuses bytes behind those that the options ask for; too few are found when loading.
-void check_raw_strict(const Input& input, const RawOptions& options, std::uint64_t file_bytes) {
-    if (!options.shape || options.offset_bytes.value_or(0) > file_bytes) return;
+// The type of the elements that `input` names, of a file or of a field.
+npy::ItemType element_type(const Input& input, const npy::Header& header, const RawOptions& options) {
+    npy::Field item;
+    if (input.field.empty()) {
+        item.type = header.type;
+        item.fields = header.fields;
+    } else {
+        item = npy::find_field(header, input.field);
+    }
+    item.type.dtype = number_type(input, item.type, item.fields, options.dtype);
+    return item.type;
+}
+
+std::uint64_t raw_offset(const RawOptions& options) {
+    return options.offset_bytes.value_or(0);
+}
+
+// The bytes that --shape asks for.
+std::optional<std::uint64_t> raw_bytes(const RawOptions& options) {
+    if (!options.shape) return std::nullopt;
     const std::size_t item_bytes = size_bytes(*options.dtype);
-    const std::uint64_t needed = static_cast<std::uint64_t>(element_count(*options.shape, item_bytes)) * item_bytes;
-    const std::uint64_t end = options.offset_bytes.value_or(0) + needed;
-    if (end < file_bytes) {
-        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: end of file needed after the data, {} more bytes found",
-                                                     input.name, end, file_bytes - end));
+    return static_cast<std::uint64_t>(element_count(*options.shape, item_bytes)) * item_bytes;
+}
+
+// Where the data of `needed` bytes ends; what no file can hold stays more than that.
+std::uint64_t raw_end(const RawOptions& options, std::uint64_t needed) {
+    static constexpr std::uint64_t longest = std::uint64_t{1} << 62U;
+    return std::min(raw_offset(options), longest) + std::min(needed, longest);
+}
+
+// Refuses bytes behind the data; too few are found when loading.
+void check_raw_strict(const Input& input, const RawOptions& options, std::uint64_t file_bytes) {
+    const std::uint64_t offset = raw_offset(options);
+    const std::optional<std::uint64_t> needed = raw_bytes(options);
+    if (!needed || offset > file_bytes || *needed >= file_bytes - offset) return;
+    throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: end of file needed after the data, {} more bytes found",
+                                                 input.name, offset + *needed, file_bytes - offset - *needed));
+}
+
+// Keeps a stream's bytes up to `end`. Whether more follow is only known by reading on.
+void keep_data(const Input& input, std::uint64_t end, bool strict) {
+    if (input.stream->keep(end) < end || !strict || input.stream->skip(end + 1) <= end) return;
+    throw Error(ErrorCode::bad_file,
+                fmt::format("{}: offset {}: end of stream needed after the data, more found", input.name, end));
+}
+
+void keep_raw(const Input& input, const RawOptions& options, bool strict) {
+    const std::optional<std::uint64_t> needed = raw_bytes(options);
+    input.stream->skip(raw_offset(options));
+    if (needed) {
+        keep_data(input, raw_end(options, *needed), strict);
+    } else {
+        input.stream->keep_all();
     }
 }
 
-Array load_field(const Device& device, const Input& input, const RawOptions& options, bool strict) {
-    check_field_source(input);
+// What `raw::load` says of files that are too short, in the same words.
+void check_raw_extent(const std::string& name, const RawOptions& options, std::uint64_t file_bytes) {
+    const std::uint64_t offset = raw_offset(options);
+    if (offset > file_bytes) {
+        throw Error(ErrorCode::bad_file, fmt::format("{}: data at offset {} needed, {} bytes found", name, offset, file_bytes));
+    }
+    const std::uint64_t found = file_bytes - offset;
+    const std::size_t item_bytes = size_bytes(*options.dtype);
+    const std::optional<std::uint64_t> needed = raw_bytes(options);
+    if (needed && *needed > found) {
+        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: {} bytes needed for shape {} of {}, {} found", name, offset,
+                                                     *needed, to_string(*options.shape), to_string(*options.dtype), found));
+    }
+    if (!needed && found % item_bytes != 0) {
+        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: a multiple of {} bytes needed for {}, {} found", name,
+                                                     offset, item_bytes, to_string(*options.dtype), found));
+    }
+}
+
+// Standard input and its kind, where it is a file: whoever reads on finds what follows the data.
+void leave_rest(const Input& input, std::uint64_t end) {
+    const std::optional<int> descriptor = named_descriptor(input.path);
+    if (descriptor && !input.stream) ::lseek(*descriptor, static_cast<off_t>(end), SEEK_SET);
+}
+
+Array load_npy(const Device& device, const Input& input, const RawOptions& options, bool strict) {
+    if (input.stream) {
+        const npy::Header header = read_stream_header(input);
+        element_type(input, header, options);
+        keep_data(input, header.data_offset + header.data_bytes, strict);
+    }
     const npy::File file = open_npy(input, strict);
-    const npy::Field field = npy::find_field(file.header(), input.field);
-    const DType dtype = number_type(input, field.type, field.fields, options.dtype);
-    Array array = npy::load_fields(device, input.path).field(input.field);
-    // Untyped items come as bytes along a last dimension, which as one element each it has to give up.
-    return field.type.dtype ? array : array.view_as(dtype).at(array.dimensions() - 1, 0);
+    const npy::ItemType type = element_type(input, file.header(), options);
+    Array array;
+    if (input.field.empty()) {
+        array = npy::load(device, file, options.dtype);
+    } else {
+        array = npy::load_fields(device, input.source()).field(input.field);
+        // Untyped items come as bytes along a last dimension, which as one element each it has to give up.
+        const bool is_untyped = !npy::find_field(file.header(), input.field).type.dtype;
+        if (is_untyped) array = array.view_as(*type.dtype).at(array.dimensions() - 1, 0);
+    }
+    leave_rest(input, file.header().data_offset + file.header().data_bytes);
+    return array;
+}
+
+Array load_raw(const Device& device, const Input& input, const RawOptions& options, bool strict) {
+    if (input.stream) {
+        keep_raw(input, options, strict);
+    } else if (strict) {
+        check_raw_strict(input, options, MappedFile::open(input.path).size_bytes());
+    }
+    Array array = raw::load(device, input.source(), *options.dtype, options.shape, raw_offset(options));
+    leave_rest(input, raw_offset(options) + array.size_bytes());
+    return array;
+}
+
+Region find_raw_region(const Input& input, const RawOptions& options, bool strict) {
+    Region region;
+    region.file = MappedFile::open(input.path);
+    const std::uint64_t file_bytes = region.file.size_bytes();
+    if (strict) check_raw_strict(input, options, file_bytes);
+    region.dtype = *options.dtype;
+    region.item_bytes = region.element_bytes = size_bytes(region.dtype);
+    region.offset_bytes = raw_offset(options);
+    region.size_bytes = file_bytes - std::min(file_bytes, region.offset_bytes);
+    check_raw_extent(input.name, options, file_bytes);
+    if (const auto needed = raw_bytes(options)) region.size_bytes = *needed;
+    return region;
+}
+
+// An error of reading a header, with how to go on where the file is no .npy file at all.
+[[noreturn]] void explain(const Error& error, const Input& input) {
+    std::string hint;
+    if (error.code() == ErrorCode::bad_file && !starts_as_npy(input)) {
+        const std::string_view kind = npy::file_kind(first_bytes(input));
+        if (kind.find("zip archive") != std::string_view::npos) {
+            hint = "; .npz archives are not supported yet, the .npy files in them are";
+        } else if (kind.empty() && input.path.extension() != ".npy") {
+            hint = "; a raw file needs --dtype";
+        }
+    }
+    throw Error(error.code(), error.what() + hint, error.native_code());
 }
 
 }  // namespace
@@ -164,17 +320,35 @@ void add_raw_options(CLI::App& command, RawOptions& options) {
         ->needs(dtype);
 }
 
-Input find_input(const std::string& text, const RawOptions& options) {
+Input find_input(const std::string& text) {
     if (text.empty()) throw UsageError("the name of an input is empty");
     Input input;
     input.path = text == "-" ? "/dev/stdin" : text;
     input.name = printable(input.path.native());
     if (!is_there(input.path)) split_field(input);
-    std::error_code ignored;
-    const fs::file_status status = fs::status(input.path, ignored);
-    input.is_stream = fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
-    input.is_raw = options.dtype && input.field.empty() && (input.is_stream || !starts_as_npy(input.path));
+    struct stat status {};
+    const std::optional<int> descriptor = named_descriptor(input.path);
+    if ((descriptor ? ::fstat(*descriptor, &status) : ::stat(input.path.c_str(), &status)) != 0) return input;
+    const bool is_partly_read = descriptor && S_ISREG(status.st_mode) && ::lseek(*descriptor, 0, SEEK_CUR) > 0;
+    input.is_stream = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || S_ISCHR(status.st_mode) || is_partly_read;
+    input.identity = {status.st_dev, status.st_ino};
     return input;
+}
+
+void identify(Input& input, const RawOptions& options) {
+    naming(input, [&] {
+        if (input.is_stream) input.stream = std::make_shared<Stream>(input.path);
+        input.is_raw = options.dtype && input.field.empty() && !starts_as_npy(input);
+    });
+}
+
+RawExtent measure_raw_stream(const Input& input, const RawOptions& options, std::uint64_t further_bytes) {
+    const std::optional<std::uint64_t> needed = raw_bytes(options);
+    RawExtent extent;
+    extent.found_bytes = needed ? input.stream->skip(raw_end(options, *needed) + further_bytes) : input.stream->skip_all();
+    check_raw_extent(input.name, options, extent.found_bytes);
+    extent.data_bytes = needed.value_or(extent.found_bytes - raw_offset(options));
+    return extent;
 }
 
 void check_raw_options(const RawOptions& options, std::initializer_list<const Input*> inputs) {
@@ -188,58 +362,30 @@ void check_raw_options(const RawOptions& options, std::initializer_list<const In
 
 Array load(const Device& device, const Input& input, const RawOptions& options, bool strict) {
     Array array;
-    naming(input.name, [&] {
-        if (!input.field.empty()) {
-            array = load_field(device, input, options, strict);
-        } else if (input.is_raw) {
-            if (strict && !input.is_stream) check_raw_strict(input, options, MappedFile::open(input.path).size_bytes());
-            array = raw::load(device, input.path, *options.dtype, options.shape, options.offset_bytes.value_or(0));
-        } else {
-            const npy::File file = open_npy(input, strict);
-            number_type(input, file.header().type, file.header().fields, options.dtype);
-            array = npy::load(device, file, options.dtype);
-        }
+    naming(input, [&] {
+        array = input.is_raw ? load_raw(device, input, options, strict) : load_npy(device, input, options, strict);
+        if (input.stream) array.set_residency(array.zero_copy(), with_stream_named(array.residency(), input));
     });
     return array;
 }
 
 Region find_region(const Input& input, const RawOptions& options, bool strict) {
     Region region;
-    naming(input.name, [&] {
+    naming(input, [&] {
         if (input.is_raw) {
-            region.file = MappedFile::open(input.path);
-            const std::uint64_t file_bytes = region.file.size_bytes();
-            if (strict) check_raw_strict(input, options, file_bytes);
-            region.dtype = *options.dtype;
-            region.item_bytes = region.element_bytes = size_bytes(region.dtype);
-            region.offset_bytes = options.offset_bytes.value_or(0);
-            region.size_bytes =
-                options.shape ? static_cast<std::uint64_t>(element_count(*options.shape, region.item_bytes)) * region.item_bytes
-                              : file_bytes - std::min(file_bytes, region.offset_bytes);
-            if (region.size_bytes % region.item_bytes != 0) {
-                throw Error(ErrorCode::bad_file,
-                            fmt::format("{}: offset {}: a multiple of {} bytes needed for {}, {} found", input.name,
-                                        region.offset_bytes, region.item_bytes, to_string(region.dtype), region.size_bytes));
-            }
+            region = find_raw_region(input, options, strict);
             return;
         }
-        if (!input.field.empty()) check_field_source(input);
         const npy::File file = open_npy(input, strict);
         const npy::Header& header = file.header();
+        const npy::ItemType type = element_type(input, header, options);
         region.file = file.mapping();
         region.offset_bytes = header.data_offset;
         region.size_bytes = header.data_bytes;
-        region.item_bytes = region.element_bytes = header.type.item_bytes;
-        npy::ItemType type = header.type;
-        std::vector<npy::Field> fields = header.fields;
-        if (!input.field.empty()) {
-            const npy::Field field = npy::find_field(header, input.field);
-            type = field.type;
-            fields = field.fields;
-            region.element_offset_bytes = field.offset_bytes;
-            region.element_bytes = type.item_bytes;
-        }
-        region.dtype = number_type(input, type, fields, options.dtype);
+        region.item_bytes = header.type.item_bytes;
+        region.element_bytes = type.item_bytes;
+        if (!input.field.empty()) region.element_offset_bytes = npy::find_field(header, input.field).offset_bytes;
+        region.dtype = *type.dtype;
         region.swapped = type.swapped;
     });
     return region;
@@ -247,11 +393,20 @@ Region find_region(const Input& input, const RawOptions& options, bool strict) {
 
 npy::File open_npy(const Input& input, bool strict) {
     try {
-        return npy::File::open(input.path, strict);
+        return npy::File::open(input.source(), strict);
     } catch (const Error& error) {
-        const bool may_be_raw = error.code() == ErrorCode::bad_file && input.path.extension() != ".npy";
-        if (!may_be_raw || input.is_stream || starts_as_npy(input.path)) throw;
-        throw Error(error.code(), fmt::format("{}; a raw file needs --dtype", error.what()), error.native_code());
+        explain(error, input);
+    }
+}
+
+npy::Header read_stream_header(const Input& input) {
+    try {
+        std::vector<std::byte> start = input.stream->start(telling_bytes);
+        const std::string name = input.path.string();
+        start = input.stream->start(npy::header_bytes(start, name));
+        return npy::parse_header(start, name);
+    } catch (const Error& error) {
+        explain(error, input);
     }
 }
 
@@ -265,6 +420,17 @@ void naming(const std::string& name, const std::function<void()>& work) {
         if (!file.empty() && message.starts_with(file)) throw;
         throw Error(error.code(), fmt::format("{}: {}", name, message), error.native_code());
     }
+}
+
+void naming(const Input& input, const std::function<void()>& work) {
+    naming(input.name, [&] {
+        try {
+            work();
+        } catch (const Error& error) {
+            if (!input.stream) throw;
+            throw Error(error.code(), with_stream_named(error.what(), input), error.native_code());
+        }
+    });
 }
 
 std::string field_list(const std::vector<npy::Field>& fields) {

@@ -1,13 +1,17 @@
 #pragma once
 // How data is named on the command line: a .npy file, a field of one, or a raw file and what it holds.
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include <tandem/tandem.hpp>
+
+#include "tools/stream.hpp"
 
 namespace CLI {
 class App;
@@ -31,22 +35,46 @@ struct Input {
     std::filesystem::path path;  ///< without the field
     std::string field;           ///< of a structured .npy file; else empty
     bool is_raw = false;         ///< read by RawOptions, not by a header
-    bool is_stream = false;      ///< no regular file (a pipe, a terminal): it can be read once
+    bool is_stream = false;  ///< a pipe, a socket, a terminal, or a file that was handed over partly read: it can be read once
+    std::array<std::uint64_t, 2> identity{};  ///< of what `path` leads to: device and inode
+    std::shared_ptr<Stream> stream;           ///< what `identify` opened
+
+    /// Where the data can be opened: a stream's in memory.
+    [[nodiscard]] std::filesystem::path source() const { return stream ? stream->file() : path; }
 };
 
-/// What `text` names: a file; where there is none of that name, FILE:FIELD; "-" for standard input. With a --dtype, whatever does
-/// not start as a .npy file does is raw; a .npy file's dtype is then what its untyped (void) items are. A file that is not there
-/// is no error yet: opening it tells.
-Input find_input(const std::string& text, const RawOptions& options);
+/// What `text` names: a file; where there is none of that name, FILE:FIELD; "-" for standard input. Nothing is opened or read. A
+/// file that is not there is no error yet: opening it tells.
+Input find_input(const std::string& text);
 
-/// The .npy file that `input` names; an error about a file that is none says how raw files are named.
+/// Looks at the input's first bytes, for which it opens a stream: with a --dtype, whatever does not start as a .npy file does is
+/// raw; a .npy file's dtype is then what its untyped (void) items are.
+void identify(Input& input, const RawOptions& options);
+
+/// The .npy file that `input`, no stream, names; an error about a file that is none says what it is, or how raw files are named.
 npy::File open_npy(const Input& input, bool strict);
+
+/// The header of the .npy stream that `input` names; nothing behind it is read. Errors as `open_npy`, but that the data is not
+/// missed yet.
+npy::Header read_stream_header(const Input& input);
+
+/// A raw stream's data and how much of the stream was found.
+struct RawExtent {
+    std::uint64_t data_bytes = 0;
+    std::uint64_t found_bytes = 0;  ///< from the stream's beginning
+};
+
+/// Reads the raw stream `input` without keeping it, to `further_bytes` behind its data, or to its end without a --shape. Throws
+/// bad_file where it ends before its data does.
+RawExtent measure_raw_stream(const Input& input, const RawOptions& options, std::uint64_t further_bytes);
 
 /// Refuses --shape and --offset where no input is raw: they would say nothing. Throws UsageError.
 void check_raw_options(const RawOptions& options, std::initializer_list<const Input*> inputs);
 
 /// The elements that `input` names, for computing with them, in the device's memory. With `strict`, bytes behind the data are
-/// refused. Structured, text and untyped items and dates are errors that say how to go on.
+/// refused. Structured, text and untyped items and dates are errors that say how to go on. What can be found wrong by the header
+/// alone is, before any data is read; what follows the data in a stream, or in a file behind a descriptor, is left there to be
+/// read by others.
 Array load(const Device& device, const Input& input, const RawOptions& options, bool strict);
 
 /// The part of a file that holds one input's elements.
@@ -59,13 +87,17 @@ struct Region {
     std::size_t element_bytes = 1;         ///< of the elements in an item
     DType dtype = DType::uint8;
     bool swapped = false;  ///< the file's byte order is not this machine's
+
+    [[nodiscard]] std::uint64_t trailing_bytes() const { return file.size_bytes() - offset_bytes - size_bytes; }
 };
 
-/// Where the elements lie that `load` would give, from the header alone; the same checks and errors.
+/// Where the elements lie that `load` would give, from the header alone; the same checks and errors. Not for streams.
 Region find_region(const Input& input, const RawOptions& options, bool strict);
 
 /// Runs `work`; an Error whose message does not start with the input's name gets it in front.
 void naming(const std::string& name, const std::function<void()>& work);
+/// The same for work on what the input holds, which knows a stream only by the file that it is kept in.
+void naming(const Input& input, const std::function<void()>& work);
 
 /// The paths of all fields with elements of their own, nested ones with dots, as they'd be named: "'x', 'position.y'".
 std::string field_list(const std::vector<npy::Field>& fields);

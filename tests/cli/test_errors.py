@@ -148,10 +148,33 @@ def test_standard_input_that_is_no_file(folder):
     fail("double", "-", "-o", folder / "out.npy", input=b"\x93NUMPY", naming="/dev/stdin", device="host")
     data = (folder / "f4.npy").read_bytes()
     fail("double", "-", "-o", folder / "out.npy", input=data[:-1], naming="/dev/stdin", saying="24", device="host")
-    np.save(folder / "r.npy", np.zeros(2, [("x", "f4")]))
-    fail("double", "/dev/stdin:x", "-o", folder / "out.npy", input=(folder / "r.npy").read_bytes(), naming="/dev/stdin:x", saying="pipe",
-         device="host")
     assert not (folder / "out.npy").exists()
+
+
+def test_raw_shapes_as_the_user_gave_them(folder):
+    (folder / "r.bin").write_bytes(bytes(40))
+    for target in (["-o", folder / "out.npy"], ["--in-place"]):
+        fail("double", folder / "r.bin", "--dtype", "f4", "--shape", "11", *target, naming=folder / "r.bin",
+             saying="44 bytes needed for shape (11,) of float32, 40 found", device="host")
+
+
+def test_files_of_other_kinds(folder):
+    np.savez(folder / "b", a=np.zeros(3))
+    os.rename(folder / "b.npz", folder / "b.npy")
+    (folder / "c.gz").write_bytes((folder / "zipped.npy").read_bytes())
+    (folder / "d.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    (folder / "e.mat").write_bytes(b"MATLAB 5.0 MAT-file, Platform: x" + bytes(100))
+    for name, saying in {"a.npz": ".npz archives are not supported yet", "b.npy": ".npz archives are not supported yet",
+                         "c.gz": "gzip data", "d.h5": "an HDF5 file", "e.mat": "a MATLAB file"}.items():
+        path = folder / name
+        data = path.read_bytes()
+        for message in (fail("double", path, "-o", folder / "out.npy", naming=path, saying=saying, device="host"),
+                        fail("double", "-", "-o", folder / "out.npy", naming="/dev/stdin", saying=saying, device="host", input=data)):
+            assert "--dtype" not in message
+    # What is none of these may be raw.
+    for arguments in ({"naming": folder / "raw"}, {"naming": "/dev/stdin", "input": bytes(30)}):
+        path = folder / "raw" if "input" not in arguments else "-"
+        fail("double", path, "-o", folder / "out.npy", saying="a raw file needs --dtype", device="host", **arguments)
 
 
 def test_usage(folder):

@@ -119,7 +119,7 @@ def test_trailing_bytes_and_pipes(tmp_path):
     assert info(tmp_path / "a.npy")["trailing_bytes"] == 3
     told = info("-", input=data)
     assert told["trailing_bytes"] == 3 and told["nbytes"] == 32 and told["cached_bytes"] == 32
-    assert info("/dev/stdin", "--dtype", "u1", input=data)["nbytes"] == len(data)
+    assert info("/dev/stdin", "--dtype", "u1", input=data[1:])["nbytes"] == len(data) - 1
 
 
 def test_a_large_file_is_not_read(tmp_path):

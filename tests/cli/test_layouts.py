@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from support import COMMAND, assert_same, each_device, fail, succeed
+from support import COMMAND, assert_same, each_device, fail, run, succeed
 
 
 def save_by_hand(path, header, data, version=(1, 0), pad=16):
@@ -221,6 +221,14 @@ def test_bytes_behind_the_data(tmp_path):
     os.remove(tmp_path / "out.npy")
     fail("double", tmp_path / "a.npy", "-o", tmp_path / "out.npy", "--strict", device="host", naming=tmp_path / "a.npy", saying="4 ")
     fail("double", tmp_path / "a.npy", "--in-place", "--strict", device="host", naming=tmp_path / "a.npy", saying="4 ")
+    (tmp_path / "a.raw").write_bytes(bytes(9))
+    for path, options, count in ((tmp_path / "a.npy", [], "4 bytes"), (tmp_path / "a.raw", ["--dtype", "u1", "--shape", "2,4"], "1 byte")):
+        for target, fate in ((["-o", tmp_path / "new.npy"], "left out"), (["--in-place"], "kept")):
+            told = run("double", path, *options, *target, "-v", device="host").stderr.decode().splitlines()
+            assert told[0] == f"{path}: {count} behind the data, {fate}" and len(told) == 2
+        told = run("add", path, path, *options, "-o", path, "-v", device="host").stderr.decode().splitlines()
+        assert told[:2] == [f"{path}: {count} behind the data, left out"] * 2 and len(told) == 3
+        assert run("double", path, *options, "--in-place", "-v", device="host").stderr.count(b"\n") == 1
     (tmp_path / "a.raw").write_bytes(bytes(9))
     raw = ("--dtype", "u1", "--shape", "2,4", "--strict")
     fail("double", tmp_path / "a.raw", *raw, "-o", tmp_path / "out.npy", device="host", naming=tmp_path / "a.raw", saying="1 more")
