@@ -164,6 +164,7 @@ std::string json_text(const Facts& facts) {
                 {"nbytes", facts.data_bytes},
                 {"trailing_bytes", or_null(facts.trailing_bytes)},
                 {"cached_bytes", facts.cached_bytes}};
+    if (!facts.type.subarray.empty()) object["item_shape"] = facts.type.subarray;
     if (!facts.fields.empty()) object["fields"] = fields_json(facts.fields);
     return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -205,7 +206,11 @@ std::string plain_text(const Facts& facts, const std::string& name) {
                    : facts.format == "npz" ? "npz: an archive of .npy files"
                                            : std::string(facts.format));
     if (facts.descr && facts.fields.empty()) line("items", type_text(*facts.descr, facts.dtype, facts.type));
-    if (!facts.fields.empty()) line("items", fmt::format("structured, {} each", size_text(facts.type.item_bytes)));
+    if (!facts.fields.empty()) {
+        const std::string inner =
+            facts.type.subarray.empty() ? "" : fmt::format(", {} in each item", to_string(facts.type.subarray));
+        line("items", fmt::format("structured, {} each{}", size_text(facts.type.item_bytes), inner));
+    }
     if (facts.shape) {
         const auto count = static_cast<std::uint64_t>(element_count(*facts.shape));
         line("shape", fmt::format("{}, {} item{}", to_string(*facts.shape), grouped(count), count == 1 ? "" : "s"));
