@@ -43,6 +43,12 @@ void run_in_place(const Options& options, const Input& input) {
     Summary summary;
     const Device device = open_device(options.device);
     const Region region = find_region(input, options.raw, options.strict);
+    if (region.is_time) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: its items are dates or durations and would stay such, but for NaT, which doubled is no NaT; "
+                                "with -o their counts become a file of int64",
+                                input.name));
+    }
     summary.note_trailing_bytes(input, options.raw, "kept");
     naming(input.name, [&] {
         const Array bytes =

@@ -387,6 +387,7 @@ Region find_region(const Input& input, const RawOptions& options, bool strict) {
         if (!input.field.empty()) region.element_offset_bytes = npy::find_field(header, input.field).offset_bytes;
         region.dtype = *type.dtype;
         region.swapped = type.swapped;
+        region.is_time = !type.unit.empty();
     });
     return region;
 }

@@ -87,6 +87,7 @@ struct Region {
     std::size_t element_bytes = 1;         ///< of the elements in an item
     DType dtype = DType::uint8;
     bool swapped = false;  ///< the file's byte order is not this machine's
+    bool is_time = false;  ///< dates or durations, taken as integers
 
     [[nodiscard]] std::uint64_t trailing_bytes() const { return file.size_bytes() - offset_bytes - size_bytes; }
 };

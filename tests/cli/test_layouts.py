@@ -127,10 +127,29 @@ def test_fields_that_are_no_numbers(tmp_path):
     assert not (tmp_path / "out.npy").exists()
 
 
-def test_durations_as_counts(tmp_path):
-    np.save(tmp_path / "a.npy", np.array([1, -5], "m8[ns]"))
-    succeed("double", tmp_path / "a.npy", "-o", tmp_path / "out.npy", "--dtype", "int64", device="host")
-    assert_same(np.load(tmp_path / "out.npy"), np.array([2, -10], "i8"))
+def test_dates_and_durations(tmp_path):
+    # Numbers only where they are asked for: neither is what NumPy would give, and NaT is a number like others.
+    path, out = tmp_path / "a.npy", tmp_path / "out.npy"
+    for values in (np.array(["2020-01-01", "NaT"], "M8[D]"), np.array([1, -5, "NaT"], "m8[ns]"), np.array([3], ">m8[s]")):
+        np.save(path, values)
+        for command in (["double", path], ["add", path, path]):
+            fail(*command, "-o", out, naming=path, saying="--dtype int64", device="host")
+            fail(*command, "-o", out, "--dtype", "f8", naming=path, saying="int64", device="host")
+        assert not out.exists()
+        counts = values.astype("i8")
+        succeed("double", path, "-o", out, "--dtype", "int64", device="host")
+        assert_same(np.load(out), 2 * counts)
+        succeed("add", path, path, "-o", out, "--dtype", "int64", device="host")
+        assert_same(np.load(out), counts + counts)
+        # In place they would be dates again, and NaT one of them.
+        before = path.read_bytes()
+        fail("double", path, "--in-place", naming=path, saying="--dtype int64", device="host")
+        fail("double", path, "--in-place", "--dtype", "int64", naming=path, saying="NaT", device="host")
+        np.save(tmp_path / "s.npy", np.zeros(2, [("t", values.dtype), ("x", "f4")]))
+        fail("double", f"{tmp_path}/s.npy:t", "--in-place", "--dtype", "int64", naming=f"{tmp_path}/s.npy:t", saying="NaT", device="host")
+        succeed("double", f"{tmp_path}/s.npy:x", "--in-place", device="host")
+        assert path.read_bytes() == before
+        os.remove(out)
 
 
 def test_an_untyped_field(tmp_path):
