@@ -39,7 +39,7 @@ void run(const Options& options) {
     const Output output = find_output(options.output, {&left, &right});
 
     Summary summary;
-    const Device device = open_device(options.device);
+    const Device device = open_device(options);
     const Array a = load(device, left, options.raw, options.strict);
     const Array b = load(device, right, options.raw, options.strict);
     check_pair(left, a, right, b);

@@ -23,7 +23,22 @@ MemoryKind parse_memory_kind(const std::string& text) {
     throw UsageError(fmt::format("--memory {}: there is {}", in_quotes(text), known));
 }
 
+std::string& opened_device() {
+    static std::string spec;
+    return spec;
+}
+
 }  // namespace
+
+Device open_device(const ComputeOptions& options) {
+    Device device = tandem::open_device(options.device);
+    opened_device() = device.spec();
+    return device;
+}
+
+const std::string& device_in_use() noexcept {
+    return opened_device();
+}
 
 void add_compute_options(CLI::App& command, ComputeOptions& options) {
     command.add_option("--device", options.device, "cuda:0, opencl, opencl:NAME, host, ...; see 'tandem devices'")

@@ -23,6 +23,12 @@ struct ComputeOptions {
 /// Adds --device, --memory, --strict, --verbose and the raw options. `options` must outlive the parsing.
 void add_compute_options(CLI::App& command, ComputeOptions& options);
 
+/// The device that --device names, or the best there is; kept in mind for `device_in_use`.
+Device open_device(const ComputeOptions& options);
+
+/// The device that was opened, such as "host:0"; empty before. For messages of what is not a tandem::Error and knows of none.
+const std::string& device_in_use() noexcept;
+
 /// Measures a job from its making on, and tells about it when it is done.
 class Summary {
 public:

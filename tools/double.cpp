@@ -20,7 +20,7 @@ struct Options : ComputeOptions {
 void run_to_output(const Options& options, const Input& input) {
     const Output output = find_output(*options.output, {&input});
     Summary summary;
-    const Device device = open_device(options.device);
+    const Device device = open_device(options);
     const Array in = load(device, input, options.raw, options.strict);
     summary.note_trailing_bytes(input, options.raw, "left out");
     Array out;
@@ -41,7 +41,7 @@ void run_to_output(const Options& options, const Input& input) {
 // follows the data go back as they were.
 void run_in_place(const Options& options, const Input& input) {
     Summary summary;
-    const Device device = open_device(options.device);
+    const Device device = open_device(options);
     const Region region = find_region(input, options.raw, options.strict);
     if (region.is_time) {
         throw Error(ErrorCode::invalid_argument,

@@ -1,5 +1,6 @@
 // The tandem command: reads the command line, does one job, and turns what went wrong into an exit status and one line.
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <sstream>
@@ -10,6 +11,7 @@
 
 #include "core/printable.hpp"
 #include "tools/commands.hpp"
+#include "tools/compute.hpp"
 #include "tools/outputs.hpp"
 #include "tools/text.hpp"
 
@@ -37,6 +39,42 @@ int report_usage(const CLI::App& app, std::string_view message) {
     return bad_usage;
 }
 
+bool is_option(const std::string& word) {
+    return word.size() > 1 && word.front() == '-';
+}
+
+// CLI11 reports what is missing before what is too much, though the latter may have been meant for the former.
+std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    if (chosen.empty()) return missing_command(app);
+    const std::vector<std::string> words = chosen.front()->remaining();
+    const auto unknown = std::find_if(words.begin(), words.end(), is_option);
+    if (unknown == words.end()) return error.what();
+    const std::string text = fmt::format("there is no option {}", tandem::in_quotes(*unknown));
+    return unknown->starts_with("-:")
+               ? fmt::format("{}; a field of standard input is named /dev/stdin{}", text, unknown->substr(1))
+               : text;
+}
+
+// "double a.npy on host:0": what a message that says nothing of it was about.
+std::string job_text(const CLI::App& app) {
+    std::string text;
+    for (const CLI::App* command : app.get_subcommands()) {
+        text += command->get_name();
+        for (const CLI::Option* option : command->get_options()) {
+            if (!option->get_positional()) continue;
+            for (const std::string& word : option->results())
+                text += " " + word;
+        }
+    }
+    return device_in_use().empty() ? text : text + " on " + device_in_use();
+}
+
+void report_failure(const CLI::App& app, std::string_view what) {
+    const std::string job = job_text(app);
+    print_error(fmt::format("tandem: {}{}{}", one_line(job), job.empty() ? "" : ": ", one_line(what)));
+}
+
 int run(int argc, char** argv) {
     CLI::App app("Arrays in files, computed on CUDA, OpenCL or this CPU.", "tandem");
     app.require_subcommand(1);
@@ -54,9 +92,17 @@ int run(int argc, char** argv) {
         app.exit(request, text, text);
         print(text.str());
     } catch (const CLI::ParseError& error) {
-        return report_usage(app, app.get_subcommands().empty() ? missing_command(app) : error.what());
+        return report_usage(app, usage_problem(app, error));
     } catch (const UsageError& error) {
         return report_usage(app, error.what());
+    } catch (const tandem::Error&) {
+        throw;
+    } catch (const std::bad_alloc&) {
+        report_failure(app, "not enough host memory");
+        return failed;
+    } catch (const std::exception& error) {
+        report_failure(app, error.what());
+        return failed;
     }
     return 0;
 }

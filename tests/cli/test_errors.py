@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import resource
 import struct
 
 import numpy as np
@@ -177,6 +178,41 @@ def test_files_of_other_kinds(folder):
         fail("double", path, "-o", folder / "out.npy", saying="a raw file needs --dtype", device="host", **arguments)
 
 
+def no_more_threads():
+    # More stack for each thread than there are addresses.
+    resource.setrlimit(resource.RLIMIT_STACK, (8 << 30, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+
+def little_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (20 << 20, 20 << 20))
+
+
+def test_without_more_threads(folder):
+    if run("--version", preexec_fn=no_more_threads).returncode != 0:
+        pytest.skip("this build needs more addresses")  # sanitizers do
+    values = np.arange(1 << 22, dtype="i4")
+    np.save(folder / "large.npy", values)
+    done = run("double", folder / "large.npy", "-o", folder / "out.npy", device="host", preexec_fn=no_more_threads)
+    if done.returncode == 0:
+        assert np.array_equal(np.load(folder / "out.npy"), 2 * values)
+    else:
+        assert done.stderr.startswith(f"tandem: double {folder}/large.npy on host:0: ".encode()) and done.stderr.count(b"\n") == 1
+
+
+def test_without_more_memory(folder):
+    if run("--version", preexec_fn=little_memory).returncode != 0:
+        pytest.skip("this build needs more memory")
+    fields = "[" + ", ".join(f"('{number:x}', '<f4')" for number in range(45_000)) + "]"
+    header = f"{{'descr': {fields}, 'fortran_order': False, 'shape': (0,)}}\n".encode()
+    path = folder / "many.npy"
+    path.write_bytes(b"\x93NUMPY\x02\x00" + struct.pack("<I", len(header)) + header)
+    succeed("info", path, "--json")
+    fail("info", path, "--json", naming=f"info {path}: not enough host memory", preexec_fn=little_memory)
+    fail("double", path, "-o", folder / "out.npy", naming=f"double {path} on host:0: not enough host memory", device="host",
+         preexec_fn=little_memory)
+
+
 def test_usage(folder):
     path, out = folder / "f4.npy", folder / "out.npy"
     fail_usage(saying="devices, info, add, double")
@@ -189,6 +225,9 @@ def test_usage(folder):
     fail_usage("add", path, path, "-o")
     fail_usage("add", path, path, "-o", out, "--in-place")
     fail_usage("add", "-", "-", "-o", out, input=b"", saying="once")
+    fail_usage("double", "-:x", "-o", out, saying="'-:x'; a field of standard input is named /dev/stdin:x")
+    fail_usage("add", path, "--nonsense", saying="'--nonsense'")
+    fail_usage("info", "--dtyp", "f4", path, saying="'--dtyp'")
     fail_usage("double", path, saying="--in-place")
     fail_usage("double", path, "-o", out, "--in-place", saying="exclude")
     fail_usage("double", "-", "--in-place", input=b"", saying="/dev/stdin")
