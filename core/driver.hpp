@@ -124,6 +124,12 @@ struct Elementwise {
     std::array<Operand, max_operands> operands{};  ///< [0] is the output
 };
 
+/// Work between two events: whichever comes first. The default is a few microseconds' traffic, or launches that take as long.
+struct EventInterval {
+    std::size_t bytes = std::size_t{1} << 20U;
+    unsigned operations = 128;
+};
+
 /// An in-order stream of work. Submitting calls come from one thread at a time, except `record`, which may come from any.
 /// Nothing here waits unless it says so. Destroyed when its work is done.
 class Queue {
@@ -149,8 +155,8 @@ public:
 
     /// A point after everything submitted so far.
     virtual std::unique_ptr<Event> record() = 0;
-    /// Bytes of traffic beside which the cost of an event to the work around it is nothing. The default: a few microseconds'.
-    [[nodiscard]] virtual std::size_t event_interval_bytes() const noexcept { return std::size_t{1} << 20U; }
+    /// How much work an event's cost is nothing beside.
+    [[nodiscard]] virtual EventInterval event_interval() const noexcept { return {}; }
     /// Work submitted from here on starts after `event`, which may be any event of this backend.
     virtual void wait_for(const Event& event) = 0;
     /// Blocks until everything submitted is done. Throws what it failed with.

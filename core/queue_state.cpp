@@ -13,7 +13,8 @@ std::uint64_t next_id() noexcept {
 
 }  // namespace
 
-QueueState::QueueState(std::shared_ptr<driver::Queue> native) : id_(next_id()), native_(std::move(native)) {}
+QueueState::QueueState(std::shared_ptr<driver::Queue> native)
+    : id_(next_id()), native_(std::move(native)), interval_(native_->event_interval()) {}
 
 void QueueState::Submission::use(const std::shared_ptr<driver::Memory>& memory) {
     if (memory->uses.mark(state_, state_.id_, state_.open_batch_)) state_.open_memory_.push_back(memory);
@@ -22,7 +23,7 @@ void QueueState::Submission::use(const std::shared_ptr<driver::Memory>& memory) 
 QueueState::Submission::~Submission() {
     ++state_.open_operations_;
     state_.open_bytes_ += work_bytes_;
-    if (state_.open_bytes_ < state_.native_->event_interval_bytes() && state_.open_operations_ < batch_operations) return;
+    if (state_.open_bytes_ < state_.interval_.bytes && state_.open_operations_ < state_.interval_.operations) return;
     std::vector<Batch> finished;
     try {
         state_.close_batch();
@@ -76,23 +77,22 @@ void QueueState::synchronize() {
     {
         const std::lock_guard lock(mutex_);
         if (open_operations_ != 0) {
-            try {
-                close_batch();
-            } catch (...) {  // a lost device, which the wait below reports
-                closed_.push_back({open_batch_, nullptr, std::move(open_memory_)});
-                open_memory_.clear();
-                start_batch();
-            }
+            closed_.push_back({open_batch_, nullptr, std::move(open_memory_)});
+            open_memory_.clear();
+            start_batch();
         }
         end = open_batch_;
     }
     // Until the wait is over the batches stay where others who wait for them find them. They go then also where it throws: a lost
     // device uses nothing any more.
     const auto let_go = [&] {
-        std::vector<Batch> finished;  // outlives the lock
-        const std::lock_guard lock(mutex_);
-        for (; !closed_.empty() && closed_.front().number < end; closed_.pop_front())
-            finished.push_back(std::move(closed_.front()));
+        std::deque<Batch> finished;  // outlives the lock
+        {
+            const std::lock_guard lock(mutex_);
+            for (; !closed_.empty() && closed_.front().number < end; closed_.pop_front())
+                finished.push_back(std::move(closed_.front()));
+        }
+        synchronized_.notify_all();
     };
     try {
         native_->synchronize();
@@ -106,17 +106,22 @@ void QueueState::synchronize() {
 void QueueState::wait_batch(std::uint64_t batch) {
     std::shared_ptr<driver::Event> event;
     {
-        const std::lock_guard lock(mutex_);
+        std::unique_lock lock(mutex_);
+        const auto find = [&] {
+            return std::find_if(closed_.begin(), closed_.end(), [&](const Batch& entry) { return entry.number == batch; });
+        };
         if (batch == open_batch_) {
             event = close_batch();
         } else {
-            const auto found =
-                std::find_if(closed_.begin(), closed_.end(), [&](const Batch& entry) { return entry.number == batch; });
+            const auto found = find();
             if (found == closed_.end()) return;
             event = found->event;
+            if (event == nullptr) {
+                synchronized_.wait(lock, [&] { return find() == closed_.end(); });
+                return;
+            }
         }
     }
-    if (event == nullptr) return;  // lost; `synchronize` tells
     event->wait();
     reap();
 }

@@ -1,6 +1,7 @@
 #pragma once
 // What a queue is to core/: the native queue, and the memory that its unfinished work uses.
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -14,9 +15,8 @@ namespace tandem {
 /// Keeps the memory of submitted work alive until the work is done, and knows when that is.
 ///
 /// Work is gathered in batches, each closed by one native event. Recording an event for each small operation would cost as much
-/// as the operation's launch; so a batch holds up to `batch_operations` of them, and less where their traffic makes an event's
-/// cost nothing beside it, which is the native queue's to say. Waiting for one memory waits for the batch of its last use: for
-/// that much more than needed at most.
+/// as the operation's launch; so a batch holds as much work as the native queue says that an event costs nothing beside. Waiting
+/// for one memory waits for the batch of its last use: for that much more than needed at most.
 ///
 /// Thread safe; submissions come from one thread at a time.
 class QueueState : public std::enable_shared_from_this<QueueState> {
@@ -56,11 +56,9 @@ private:
     using Retained = std::vector<std::shared_ptr<driver::Memory>>;
     struct Batch {
         std::uint64_t number;
-        std::shared_ptr<driver::Event> event;  // null: it could not be recorded
+        std::shared_ptr<driver::Event> event;  // null: a call of `synchronize` waits for it, which costs less
         Retained memory;
     };
-
-    static constexpr unsigned batch_operations = 128;
 
     std::shared_ptr<driver::Event> close_batch();  // with mutex_ held
     void start_batch() noexcept;                   // with mutex_ held, and open_memory_ emptied
@@ -68,7 +66,9 @@ private:
 
     const std::uint64_t id_;
     const std::shared_ptr<driver::Queue> native_;
+    const driver::EventInterval interval_;
     std::mutex mutex_;
+    std::condition_variable synchronized_;
     std::uint64_t open_batch_ = 0;
     unsigned open_operations_ = 0;
     std::size_t open_bytes_ = 0;  // their traffic

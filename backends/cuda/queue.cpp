@@ -80,18 +80,22 @@ void Queue::copy_bytes(CUdeviceptr to, CUdeviceptr from, std::size_t size_bytes)
 void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const void* source, std::size_t size_bytes) {
     const Current current(context_);
     const auto& to = static_cast<const Memory&>(destination);
+    const auto* host = static_cast<const std::byte*>(source);
+    const Registrations::Frozen registrations;
     for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
-        part = std::min(size_bytes - done, to.run_bytes(offset_bytes + done));
-        copy_bytes(to.address() + offset_bytes + done, reinterpret_cast<CUdeviceptr>(source) + done, part);
+        part = std::min({size_bytes - done, to.run_bytes(offset_bytes + done), registrations.run_bytes(host + done)});
+        copy_bytes(to.address() + offset_bytes + done, reinterpret_cast<CUdeviceptr>(host + done), part);
     }
 }
 
 void Queue::read(const driver::Memory& source, std::size_t offset_bytes, void* destination, std::size_t size_bytes) {
     const Current current(context_);
     const auto& from = static_cast<const Memory&>(source);
+    auto* host = static_cast<std::byte*>(destination);
+    const Registrations::Frozen registrations;
     for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
-        part = std::min(size_bytes - done, from.run_bytes(offset_bytes + done));
-        copy_bytes(reinterpret_cast<CUdeviceptr>(destination) + done, from.address() + offset_bytes + done, part);
+        part = std::min({size_bytes - done, from.run_bytes(offset_bytes + done), registrations.run_bytes(host + done)});
+        copy_bytes(reinterpret_cast<CUdeviceptr>(host + done), from.address() + offset_bytes + done, part);
     }
 }
 

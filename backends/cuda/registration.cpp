@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "backends/cuda/device.hpp"
 #include "core/host_block.hpp"
@@ -44,13 +45,21 @@ std::size_t Registrations::Hold::run_bytes(std::uintptr_t address) const noexcep
     return end == ends_.end() ? SIZE_MAX : *end - address;
 }
 
+std::size_t Registrations::Frozen::run_bytes(const void* address) const noexcept {
+    const auto& ranges = instance().ranges_;
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    const auto next = ranges.upper_bound(at);
+    if (next != ranges.begin() && std::prev(next)->second.end > at) return std::prev(next)->second.end - at;
+    return next != ranges.end() ? next->first - at : SIZE_MAX;
+}
+
 Registrations::Hold Registrations::hold(const std::shared_ptr<Device>& device, const void* address, std::size_t size_bytes,
                                         bool is_writable) {
     const auto first = reinterpret_cast<std::uintptr_t>(address);
     const std::uintptr_t end = (first + size_bytes + page_bytes() - 1) / page_bytes() * page_bytes();
     Hold hold;
     try {
-        const std::lock_guard lock(mutex_);
+        const std::unique_lock lock(mutex_);
         for (std::uintptr_t at = first / page_bytes() * page_bytes(); at < end;) {
             at = extend(hold, device, at, end, is_writable);
             hold.ends_.push_back(at);
@@ -119,7 +128,7 @@ std::uintptr_t Registrations::extend(Hold& hold, const std::shared_ptr<Device>& 
 }
 
 void Registrations::let_go(const Hold& hold) noexcept {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock(mutex_);
     for (const std::uintptr_t start : hold.counted_) {
         const auto found = ranges_.find(start);
         if (--found->second.holders != 0) continue;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <shared_mutex>
 #include <utility>
 #include <vector>
 
@@ -46,6 +46,18 @@ public:
         std::vector<std::uintptr_t> counted_;  // starts of those that the library registered
     };
 
+    /// Keeps the table as it is for a scope. The driver refuses a copy whose host side begins in a registration and ends outside
+    /// it, so whoever copies cuts along them.
+    class Frozen {
+    public:
+        Frozen() : lock_(instance().mutex_) {}
+        /// Bytes from `address` to where a registration of the library begins or ends.
+        [[nodiscard]] std::size_t run_bytes(const void* address) const noexcept;
+
+    private:
+        std::shared_lock<std::shared_mutex> lock_;
+    };
+
     /// Registers what of [address, address + size_bytes) is not yet, by whole pages. Memory that is not writable is registered
     /// for reading alone. Throws out_of_memory with the sizes and the limit, unsupported with what the driver answered; nothing
     /// stays registered then that was not before.
@@ -63,7 +75,7 @@ private:
                           bool is_writable);
     void let_go(const Hold& hold) noexcept;
 
-    std::mutex mutex_;
+    std::shared_mutex mutex_;
     std::map<std::uintptr_t, Range> ranges_;  // by their start
 };
 

@@ -147,12 +147,19 @@ Memory::SvmPointer Memory::allocate_svm(std::size_t size_bytes) const {
         (offered & CL_DEVICE_SVM_COARSE_GRAIN_BUFFER) == 0) {
         throw Error(ErrorCode::unsupported, fmt::format("{}: shared memory: the driver offers no SVM", device_->spec()));
     }
+    // NVIDIA's driver fails calls from several threads at once.
+    static std::mutex one_at_a_time;
+    std::unique_lock lock(one_at_a_time);
     void* memory = cl.clSVMAlloc(device_->context(), CL_MEM_READ_WRITE, size_bytes, 0);
+    lock.unlock();
     if (memory == nullptr) {
         throw Error(ErrorCode::out_of_memory,
                     fmt::format("{}: clSVMAlloc of {} bytes for {}: null", device_->spec(), size_bytes, this->size_bytes()));
     }
-    return {memory, [&cl, context = device_->context()](void* pointer) { cl.clSVMFree(context, pointer); }};
+    return {memory, [&cl, context = device_->context()](void* pointer) {
+                const std::lock_guard guard(one_at_a_time);
+                cl.clSVMFree(context, pointer);
+            }};
 }
 
 void* Memory::map(std::size_t offset_bytes, std::size_t size_bytes, Access access) {

@@ -12,13 +12,6 @@ constexpr std::size_t flush_bytes = std::size_t{1} << 20U;
 // Smaller ones are flushed together. A GPU's driver has its own ways of handing them over at once; for those that have not, the
 // events that core/ records, which flush, come often enough.
 constexpr unsigned cpu_flush_commands = 16;
-constexpr unsigned gpu_flush_commands = 256;
-
-std::size_t choose_event_interval(const DeviceInfo& info) noexcept {
-    // A GPU reads all of its memory in some 30 ms, large or small; an eighth of that is long beside a marker.
-    if (info.type != DeviceType::cpu) return static_cast<std::size_t>(info.memory_bytes / 8);
-    return std::size_t{1} << 20U;
-}
 
 }  // namespace
 
@@ -43,11 +36,16 @@ Queue::Queue(std::shared_ptr<Device> device)
     : device_(std::move(device)),
       queue_(device_->create_queue()),
       kernels_(device_->programs()),
-      flush_commands_(device_->info().type == DeviceType::cpu ? cpu_flush_commands : gpu_flush_commands),
-      event_interval_bytes_(choose_event_interval(device_->info())) {}
+      is_gpu_(device_->info().type != DeviceType::cpu) {}
+
+driver::EventInterval Queue::event_interval() const noexcept {
+    if (!is_gpu_) return {};
+    // A GPU reads all of its memory in some 30 ms, large or small; an eighth of that is long beside a marker.
+    return {static_cast<std::size_t>(device_->info().memory_bytes / 8), 512};
+}
 
 void Queue::submitted(std::size_t size_bytes) {
-    if (++unflushed_ < flush_commands_ && size_bytes < flush_bytes) return;
+    if (size_bytes < flush_bytes && (is_gpu_ || ++unflushed_ < cpu_flush_commands)) return;
     unflushed_ = 0;
     check(api().clFlush(queue_.get()), Stage::submission, device_->spec(), "clFlush");
 }
