@@ -20,6 +20,14 @@ std::vector<Candidate> cuda_peers(Job job, bool float64, std::int64_t count, int
 std::vector<Candidate> opencl_peers(const std::string& platform, const std::string& name, Job job, bool float64,
                                     std::int64_t count, int repeats);
 
+/// The driver's own copies of `bytes` between its pinned memory and the device: to it, and from it.
+std::vector<Candidate> cuda_link(std::size_t bytes);
+std::vector<Candidate> opencl_link(const std::string& platform, const std::string& name, std::size_t bytes);
+/// Getting `bytes` of pinned memory from the driver; giving them back is not counted.
+Candidate cuda_pinned_allocation(std::size_t bytes);
+/// An OpenMP loop of `out = a + b` over memory that is there.
+Candidate openmp_add(const float* a, const float* b, float* out, std::int64_t count);
+
 /// Launches of a small kernel through the driver itself, `repeats` of them a run.
 Candidate cuda_raw_launch(int repeats);
 Candidate opencl_raw_launch(const std::string& platform, const std::string& name, int repeats);

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "peers.hpp"
@@ -122,6 +123,32 @@ std::vector<Candidate> cuda_peers(Job job, bool float64, std::int64_t count, int
 }
 
 // The driver's own entry point: no runtime in between.
+std::vector<Candidate> cuda_link(std::size_t bytes) {
+    struct Link {
+        explicit Link(std::size_t size) : arrays(size) {
+            check(cudaHostAlloc(&host, size, cudaHostAllocDefault));
+            std::memset(host, 1, size);
+        }
+        ~Link() { cudaFreeHost(host); }
+        Arrays arrays;
+        Stream stream;
+        void* host{};
+    };
+    const auto link = std::make_shared<Link>(bytes);
+    const auto copy = [link](void* to, const void* from) {
+        check(cudaMemcpyAsync(to, from, link->arrays.bytes, cudaMemcpyDefault, link->stream.handle));
+        check(cudaStreamSynchronize(link->stream.handle));
+    };
+    return {{"copy from pinned memory", [=] { copy(link->arrays.a, link->host); }},
+            {"copy to pinned memory", [=] { copy(link->host, link->arrays.a); }}};
+}
+
+Candidate cuda_pinned_allocation(std::size_t bytes) {
+    const auto memory = std::make_shared<void*>();
+    return {"cudaHostAlloc", [=] { check(cudaHostAlloc(memory.get(), bytes, cudaHostAllocDefault)); },
+            [=] { check(cudaFreeHost(*memory)); }};
+}
+
 Candidate cuda_raw_launch(int repeats) {
     auto arrays = std::make_shared<Arrays>(4096);
     auto stream = std::make_shared<Stream>();

@@ -157,6 +157,39 @@ std::vector<Candidate> opencl_peers(const std::string& platform, const std::stri
     return peers;
 }
 
+std::vector<Candidate> opencl_link(const std::string& platform, const std::string& name, std::size_t bytes) {
+    struct Link {
+        Device device;
+        MemoryHandle on_device;
+        MemoryHandle pinned;
+        void* host;
+    };
+    auto link = std::make_shared<Link>(Link{Device(platform, name), {}, {}, nullptr});
+    const auto make = [&](cl_mem_flags flags) {
+        cl_int status = CL_SUCCESS;
+        MemoryHandle memory(api().clCreateBuffer(link->device.context.get(), CL_MEM_READ_WRITE | flags, bytes, nullptr, &status));
+        require(status, "clCreateBuffer");
+        return memory;
+    };
+    link->on_device = make(0);
+    link->pinned = make(CL_MEM_ALLOC_HOST_PTR);
+    cl_int status = CL_SUCCESS;
+    link->host = api().clEnqueueMapBuffer(link->device.queue.get(), link->pinned.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                          bytes, 0, nullptr, nullptr, &status);
+    require(status, "clEnqueueMapBuffer");
+    return {{"copy from pinned memory",
+             [=] {
+                 require(api().clEnqueueWriteBuffer(link->device.queue.get(), link->on_device.get(), CL_TRUE, 0, bytes,
+                                                    link->host, 0, nullptr, nullptr),
+                         "clEnqueueWriteBuffer");
+             }},
+            {"copy to pinned memory", [=] {
+                 require(api().clEnqueueReadBuffer(link->device.queue.get(), link->on_device.get(), CL_TRUE, 0, bytes, link->host,
+                                                   0, nullptr, nullptr),
+                         "clEnqueueReadBuffer");
+             }}};
+}
+
 Candidate opencl_raw_launch(const std::string& platform, const std::string& name, int repeats) {
     auto setup = std::make_shared<Setup>(Setup{Device(platform, name), {}, {}});
     setup->device.make(setup->buffers, 4096);

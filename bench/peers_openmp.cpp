@@ -80,6 +80,14 @@ std::vector<Candidate> peers(Job job, std::int64_t count, int repeats) {
 
 }  // namespace
 
+Candidate openmp_add(const float* a, const float* b, float* out, std::int64_t count) {
+    return {"OpenMP loop over the same mapping", [=] {
+#pragma omp parallel for simd
+                for (std::int64_t i = 0; i < count; ++i)
+                    out[i] = a[i] + b[i];
+            }};
+}
+
 std::vector<Candidate> openmp_peers(Job job, bool float64, std::int64_t count, int repeats) {
     return float64 ? peers<double>(job, count, repeats) : peers<float>(job, count, repeats);
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Which queues have work on a memory that may not be done yet.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -27,6 +28,7 @@ public:
     void wait() const;
 
 private:
+    std::atomic<std::uint64_t> latest_{0};  // the use noted last, packed; 0: none that can be
     mutable std::mutex mutex_;
     std::vector<Use> uses_;
 };
