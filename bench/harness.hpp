@@ -19,7 +19,8 @@ struct Candidate {
     [[nodiscard]] double median() const;
 };
 
-/// Runs all candidates in turns, a round to warm up and then `rounds` that count.
+/// Runs all candidates in turns, a round to warm up and then `rounds` that count. In each, a candidate runs twice, and its second
+/// run is what counts.
 void measure(std::vector<Candidate>& candidates, int rounds);
 
 /// What a run of each candidate amounts to: bytes moved, or a number of calls.

@@ -102,7 +102,7 @@ std::string Queue::prefetch(driver::Memory& memory, std::size_t offset_bytes, st
         done += at.left_bytes;
     }
     submitted(size_bytes);
-    return {};
+    return "clEnqueueMigrateMemObjects is a hint: whether the bytes move before they are used is up to the driver";
 }
 
 void Queue::run(const driver::Elementwise& call) {

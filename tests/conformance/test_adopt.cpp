@@ -71,6 +71,15 @@ std::size_t mappings() {
     return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
 }
 
+// Pages that a driver has pinned, in KiB.
+std::size_t pinned_kib() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("VmPin:")) return std::stoul(line.substr(6));
+    }
+    return 0;
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("adoption");
@@ -183,10 +192,11 @@ TEST_CASE("ten thousand adoptions leave nothing behind") {
     };
     for (std::size_t i = 0; i < 500; ++i)
         round(i);
-    const std::size_t files = entries_of("/proc/self/fd"), maps = mappings();
+    const std::size_t files = entries_of("/proc/self/fd"), maps = mappings(), pinned = pinned_kib();
     for (std::size_t i = 0; i < 10'000; ++i)
         round(i);
     CHECK(entries_of("/proc/self/fd") == files);
+    CHECK(pinned_kib() == pinned);
     CHECK(mappings() <= maps + 8);  // the allocator's own come and go
     const Array all = adopt(device(), mine);
     CHECK(all.count() == 10'000);
