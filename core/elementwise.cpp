@@ -185,6 +185,7 @@ void check_access(std::string_view operation, std::string_view name, const Array
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: {} lies in read-only memory ({})", operation, name, array.residency()));
     }
+    if (array.memory()->mapped.are_none()) return;
     const ByteRange bytes = byte_range(array);
     if (array.memory()->mapped.conflicts(static_cast<std::size_t>(bytes.first), static_cast<std::size_t>(bytes.end - bytes.first),
                                          access)) {

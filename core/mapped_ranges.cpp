@@ -28,7 +28,7 @@ void MappedRanges::remove(std::size_t offset_bytes, std::size_t size_bytes, Acce
 }
 
 bool MappedRanges::conflicts(std::size_t offset_bytes, std::size_t size_bytes, Access access) const {
-    if (count_.load(std::memory_order_relaxed) == 0) return false;
+    if (are_none()) return false;
     const std::lock_guard lock(mutex_);
     return conflicts_locked(offset_bytes, offset_bytes + size_bytes, access);
 }

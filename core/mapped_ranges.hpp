@@ -18,6 +18,7 @@ public:
     bool add(std::size_t offset_bytes, std::size_t size_bytes, Access access);
     void remove(std::size_t offset_bytes, std::size_t size_bytes, Access access) noexcept;
 
+    [[nodiscard]] bool are_none() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
     /// True where work on the range conflicts with an open view: either of them writes.
     [[nodiscard]] bool conflicts(std::size_t offset_bytes, std::size_t size_bytes, Access access) const;
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <sstream>
 
 #include "core/device_state.hpp"
 #include "core/driver.hpp"
@@ -68,7 +69,8 @@ int run(int argc, char** argv) {
         if (!is_gap_here(gap)) continue;
         doctest::Context alone;
         alone.addFilter("test-case", gap.test_case);
-        alone.setOption("minimal", true);
+        std::ostringstream failures;  // which are expected, and would read as real ones
+        alone.setCout(&failures);
         if (alone.run() == 0) {
             std::printf("unexpected pass: \"%s\" is a known gap of %s/%s (%s)\n", gap.test_case, gap.backend, gap.kind,
                         gap.reason);
