@@ -158,11 +158,16 @@ void contiguous(std::byte* out, const std::byte* const* in, std::int64_t count, 
         const std::byte* left = in[0] + gap;
         const std::byte* right = in[inputs - 1] + gap;
         const std::int64_t lines = (count - head) / per_line;
-        for (std::int64_t k = 0; k < lines; ++k) {
-            alignas(64) std::byte line[64];
+        // Computed some lines at a time, and as many as the compiler can't know: a loop over one line is unrolled into element by
+        // element (GCC 12), at a third of the speed.
+        constexpr std::int64_t block_lines = 16;
+        alignas(64) std::byte block[block_lines * 64];
+        for (std::int64_t k = 0; k < lines; k += block_lines) {
+            const std::int64_t now = lines - k < block_lines ? lines - k : block_lines;
             const std::byte* from[2] = {left + k * 64, right + k * 64};
-            run_dense<E, Operation, inputs>(line, from, per_line);
-            stream_line(out + k * 64, line);
+            run_dense<E, Operation, inputs>(block, from, now * per_line);
+            for (std::int64_t line = 0; line < now; ++line)
+                stream_line(out + (k + line) * 64, block + line * 64);
         }
         _mm_sfence();
         const std::byte* rest[2] = {left + lines * 64, right + lines * 64};

@@ -40,8 +40,9 @@ Queue::Queue(std::shared_ptr<Device> device)
 
 driver::EventInterval Queue::event_interval() const noexcept {
     if (!is_gpu_) return {};
-    // A GPU reads all of its memory in some 30 ms, large or small; an eighth of that is long beside a marker.
-    return {static_cast<std::size_t>(device_->info().memory_bytes / 8), 512};
+    driver::EventInterval interval;
+    interval.operations = 512;
+    return interval;
 }
 
 void Queue::submitted(std::size_t size_bytes) {
