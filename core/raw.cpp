@@ -60,7 +60,9 @@ Array map(const Device& device, const std::filesystem::path& path, DType dtype, 
     const std::string name = printable_path(path);
     if (const std::string reason = improper_reason(dtype, false); !reason.empty()) {
         check_improper_allowed(device, name, access, options, reason);
-        return load_from(device, file, dtype, found, offset_bytes, options.fallback);
+        Array array = load_from(device, file, dtype, found, offset_bytes, options.fallback);
+        array.set_residency(ZeroCopy::no, fmt::format("{}: {}", array.residency(), reason));
+        return array;
     }
     const std::uint64_t bytes = static_cast<std::uint64_t>(element_count(found, size_bytes(dtype))) * size_bytes(dtype);
     Array array(adopt_file(device, file, offset_bytes, bytes, options), dtype, found);

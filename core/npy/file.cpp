@@ -172,14 +172,14 @@ void for_each_leaf(const std::vector<Field>& fields, const std::string& prefix,
 
 }  // namespace
 
-Records load_fields(const Device& device, const std::filesystem::path& path) {
+Records load_fields(const Device& device, const std::filesystem::path& path, MemoryKind kind) {
     const File file = File::open(path);
     const Header& header = file.header();
     if (header.fields.empty()) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: its items have no fields, they are {}", printable_path(path), header.type.descr));
     }
-    auto buffer = std::make_shared<const Buffer>(device, static_cast<std::size_t>(header.data_bytes));
+    auto buffer = std::make_shared<const Buffer>(device, static_cast<std::size_t>(header.data_bytes), kind);
     const Array bytes(*buffer, uint8, {static_cast<std::int64_t>(header.data_bytes)});
     load_bytes(file.mapping(), header.data_offset, bytes);
     Records records(header, std::move(buffer), fmt::format("{}, loaded from {}", bytes.residency(), printable_path(path)));

@@ -82,9 +82,9 @@ private:
     std::string residency_;
 };
 
-/// All fields of a structured file, copied to the device's memory in one go; waits. Big-endian fields are swapped there.
+/// All fields of a structured file, copied to memory of `kind` in one go; waits. Big-endian fields are swapped there.
 /// Throws invalid_argument where the file is not structured.
-Records load_fields(const Device& device, const std::filesystem::path& path);
+Records load_fields(const Device& device, const std::filesystem::path& path, MemoryKind kind = MemoryKind::device);
 
 /// Writes `array` to `path`: Fortran order as such, anything else in C order. Waits for the array's pending work. The file
 /// appears complete or not at all; an earlier one stays until then. `alignment`, a power of two from 64 on, is what the data's
