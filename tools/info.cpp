@@ -1,5 +1,6 @@
 // tandem info FILE [--json]
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -9,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <tandem/tandem.hpp>
 
+#include "core/adoption.hpp"
+#include "core/host_block.hpp"
 #include "core/npy/header.hpp"
 #include "core/printable.hpp"
 #include "tools/commands.hpp"
@@ -41,6 +44,14 @@ struct Facts {
     std::uint64_t cached_bytes = 0;
     npy::ItemType type;
     std::vector<npy::Field> fields;
+    MappedFile file;  // where devices could reach the data in it: no stream, no archive
+};
+
+// How a device would reach the data of a file in place, or why it would not.
+struct Reach {
+    std::string device;
+    ZeroCopy zero_copy = ZeroCopy::no;
+    std::string residency;
 };
 
 // An archive as numpy.savez writes it: a ZIP file whose first member is an array, or that has no members.
@@ -90,6 +101,7 @@ Facts facts_of_raw(const Input& input, const RawOptions& options) {
         facts.trailing_bytes = stream_trailing(extent.found_bytes, facts.data_offset + facts.data_bytes);
     } else {
         const Region region = find_region(input, options, false);
+        facts.file = region.file;
         facts.data_bytes = region.size_bytes;
         facts.trailing_bytes = region.trailing_bytes();
         facts.cached_bytes = region.file.cached_bytes(region.offset_bytes, region.size_bytes);
@@ -111,6 +123,7 @@ Facts facts_of_npy(const Input& input, std::optional<DType> stated) {
     } else {
         const npy::File file = open_npy(input, false);
         header = file.header();
+        facts.file = file.mapping();
         facts.trailing_bytes = file.trailing_bytes();
         facts.cached_bytes = file.mapping().cached_bytes(header.data_offset, header.data_bytes);
     }
@@ -126,6 +139,39 @@ Facts facts_of_npy(const Input& input, std::optional<DType> stated) {
     facts.type = header.type;
     facts.fields = header.fields;
     return facts;
+}
+
+// Why no device could use the data as the file has it; empty where that depends on the device.
+std::string why_copied(const Facts& facts) {
+    if (facts.file.in_memory()) return "the file can't be mapped, and is read into memory";
+    return improper_reason(facts.dtype.value_or(uint8), facts.type.swapped);
+}
+
+// Found out by adopting the data's first page, or less: the same cost at any size.
+std::vector<Reach> find_reaches(const Facts& facts) {
+    std::vector<Reach> reaches;
+    if (facts.file.path().empty()) return reaches;
+    const auto start = facts.file.bytes().subspan(facts.data_offset, std::min<std::uint64_t>(facts.data_bytes, page_bytes()));
+    const std::string always_copied = start.empty() ? std::string() : why_copied(facts);
+    for (const BackendInfo& backend : list_backends()) {
+        for (const DeviceInfo& info : backend.devices) {
+            Reach reach{info.spec, ZeroCopy::no, {}};
+            try {
+                const Device device = open_device(info.spec);
+                if (always_copied.empty()) {
+                    const Buffer adopted = adopt_bytes(device, start);
+                    reach.zero_copy = adopted.zero_copy();
+                    reach.residency = adopted.residency();
+                } else {
+                    reach.residency = "copied: " + always_copied;
+                }
+            } catch (const Error& error) {
+                reach.residency = error.what();
+            }
+            reaches.push_back(std::move(reach));
+        }
+    }
+    return reaches;
 }
 
 template <class Value>
@@ -153,7 +199,7 @@ Json fields_json(const std::vector<npy::Field>& fields) {
     return list;
 }
 
-std::string json_text(const Facts& facts) {
+std::string json_text(const Facts& facts, const std::vector<Reach>& reaches) {
     Json object{{"format", facts.format},
                 {"version", or_null(facts.version)},
                 {"descr", or_null(facts.descr)},
@@ -166,6 +212,10 @@ std::string json_text(const Facts& facts) {
                 {"cached_bytes", facts.cached_bytes}};
     if (!facts.type.subarray.empty()) object["item_shape"] = facts.type.subarray;
     if (!facts.fields.empty()) object["fields"] = fields_json(facts.fields);
+    for (const Reach& reach : reaches) {
+        object["devices"].push_back(
+            {{"spec", reach.device}, {"zero_copy", to_string(reach.zero_copy)}, {"residency", reach.residency}});
+    }
     return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -196,7 +246,7 @@ void collect_rows(const std::vector<npy::Field>& fields, const std::string& pref
     }
 }
 
-std::string plain_text(const Facts& facts, const std::string& name) {
+std::string plain_text(const Facts& facts, const std::vector<Reach>& reaches, const std::string& name) {
     std::string text;
     const auto line = [&text](std::string_view label, const std::string& value) {
         text += fmt::format("{:<16}{}\n", label, value);
@@ -235,6 +285,10 @@ std::string plain_text(const Facts& facts, const std::string& name) {
     for (const FieldRow& row : rows)
         line(&row == rows.data() ? "fields" : "",
              fmt::format("{:<{}}  at {:<6} {}", row.name, width, row.offset_bytes, row.type));
+    for (const Reach& reach : reaches) {
+        line(&reach == reaches.data() ? "devices" : "",
+             fmt::format("{:<9} zero copy: {}; {}", reach.device, to_string(reach.zero_copy), one_line(reach.residency)));
+    }
     return text;
 }
 
@@ -247,18 +301,21 @@ void run(const Options& options) {
     identify(input, options.raw);
     check_raw_options(options.raw, {&input});
     Facts facts;
+    std::vector<Reach> reaches;
     naming(input, [&] {
         facts = input.is_raw    ? facts_of_raw(input, options.raw)
                 : is_npz(input) ? facts_of_npz(input)
                                 : facts_of_npy(input, options.raw.dtype);
+        reaches = find_reaches(facts);
     });
-    print(options.json ? json_text(facts) : plain_text(facts, input.name));
+    print(options.json ? json_text(facts, reaches) : plain_text(facts, reaches, input.name));
 }
 
 }  // namespace
 
 void add_info(CLI::App& app, std::function<void()>& job) {
-    CLI::App* command = app.add_subcommand("info", "Show what a file holds, and how much of it is in memory already");
+    CLI::App* command = app.add_subcommand(
+        "info", "Show what a file holds, how much of it is in memory already, and how each device would reach it");
     const auto options = std::make_shared<Options>();
     command->add_option("FILE", options->file, "A .npy file, a raw file with --dtype, or - for standard input")
         ->type_name("")

@@ -1,6 +1,7 @@
 """Running the command, and what every test of it needs."""
 
 import ctypes
+import json
 import os
 import subprocess
 
@@ -62,6 +63,19 @@ def fail_usage(*arguments, saying="", **options):
     assert first.startswith("tandem: ") and saying in first, message
     assert hint.startswith("Try 'tandem") and hint.endswith("--help'.") and end == "", message
     assert not done.stdout, done.stdout
+
+
+def reaches(path, *arguments):
+    """What info tells of each device."""
+    listed = json.loads(succeed("info", path, "--json", *arguments))["devices"]
+    for reach in listed:
+        assert list(reach) == ["spec", "zero_copy", "residency"] and reach["residency"]
+        assert reach["zero_copy"] in ("yes", "no", "driver decides")
+    return {reach["spec"]: reach for reach in listed}
+
+
+def full_spec(device):
+    return device if ":" in device else device + ":0"
 
 
 def without_privileges():

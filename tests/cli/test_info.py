@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from support import DTYPES, fail, fail_usage, succeed
+from support import DEVICES, DTYPES, fail, fail_usage, full_spec, reaches, succeed
 
 KEYS = ["format", "version", "descr", "dtype", "shape", "fortran_order", "data_offset", "nbytes", "trailing_bytes", "cached_bytes"]
 
@@ -15,7 +15,8 @@ KEYS = ["format", "version", "descr", "dtype", "shape", "fortran_order", "data_o
 def info(path, *arguments, **options):
     told = json.loads(succeed("info", path, "--json", *arguments, **options))
     assert list(told)[:10] == KEYS
-    assert [key for key in list(told)[10:] if key not in ("item_shape", "fields")] == []
+    assert [key for key in list(told)[10:] if key not in ("item_shape", "fields", "devices")] == []
+    told.pop("devices", None)  # other tests look at them
     return told
 
 
@@ -143,6 +144,50 @@ def test_a_large_file_is_not_read(tmp_path):
     told = info(tmp_path / "a.npy")
     # The header's own page is cached, and the data starts in it.
     assert told["nbytes"] == 1 << 40 and told["cached_bytes"] <= 1 << 20
+
+
+def test_devices(tmp_path):
+    listed = json.loads(succeed("devices", "--json"))
+    specs = [device["spec"] for backend in listed for device in backend["devices"]]
+    assert {full_spec(device) for device in DEVICES} <= set(specs)
+    values = np.arange(3000, dtype="f4")
+    np.save(tmp_path / "a.npy", values)
+    values.tofile(tmp_path / "a.raw")
+    np.save(tmp_path / "records.npy", np.zeros(3, [("x", ">f4")]))
+    for found in (reaches(tmp_path / "a.npy"), reaches(tmp_path / "a.raw", "--dtype", "f4", "--offset", "8"), reaches(tmp_path / "records.npy")):
+        assert list(found) == specs
+        assert found["host:0"] == {"spec": "host:0", "zero_copy": "yes", "residency": "in place: a file mapping, on host:0"}
+        for reach in found.values():
+            assert ("in place" in reach["residency"]) == (reach["zero_copy"] == "yes")
+    np.save(tmp_path / "swapped.npy", values.astype(">f4"))
+    np.save(tmp_path / "bools.npy", values > 2)
+    for found, reason in ((reaches(tmp_path / "swapped.npy"), "big-endian"), (reaches(tmp_path / "bools.npy"), "bools"),
+                          (reaches(tmp_path / "a.raw", "--dtype", "bool"), "bools"), (reaches("/proc/version", "--dtype", "u1"), "can't be mapped")):
+        assert list(found) == specs
+        for reach in found.values():
+            assert reach["zero_copy"] == "no" and reach["residency"].startswith("copied: ") and reason in reach["residency"]
+    np.save(tmp_path / "none.npy", np.zeros((0, 3), ">f4"))
+    assert {reach["residency"] for reach in reaches(tmp_path / "none.npy").values()} == {"no bytes"}
+    text = succeed("info", tmp_path / "a.npy").decode()
+    assert "zero copy: yes; in place: a file mapping, on host:0\n" in text and text.count("zero copy: ") == len(specs)
+
+
+def test_what_devices_do_not_reach(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.zeros(3))
+    file = io.BytesIO()
+    np.save(file, np.zeros(3))
+    for path, options in ((tmp_path / "a.npz", {}), ("-", {"input": file.getvalue()})):
+        assert "devices" not in json.loads(succeed("info", path, "--json", **options))
+        assert b"zero copy" not in succeed("info", path, **options)
+
+
+def test_devices_cost_the_same_at_any_size(tmp_path):
+    header = np.lib.format.header_data_from_array_1_0(np.zeros(1, "u1")) | {"shape": (1 << 40,)}
+    with open(tmp_path / "a.npy", "wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        file.truncate(file.tell() + (1 << 40))
+    assert reaches(tmp_path / "a.npy")["host:0"]["zero_copy"] == "yes"
+    assert json.loads(succeed("info", tmp_path / "a.npy", "--json"))["cached_bytes"] <= 1 << 20
 
 
 def test_for_a_person(tmp_path):
