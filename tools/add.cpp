@@ -40,8 +40,8 @@ void run(const Options& options) {
 
     Summary summary;
     const Device device = open_device(options);
-    const Array a = load(device, left, options.raw, options.strict);
-    const Array b = load(device, right, options.raw, options.strict);
+    const Array a = load(device, left, options.raw, options.strict, options.memory);
+    const Array b = load(device, right, options.raw, options.strict, options.memory);
     check_pair(left, a, right, b);
     for (const Input* input : {&left, &right})
         summary.note_trailing_bytes(*input, options.raw, "left out");
@@ -49,7 +49,7 @@ void run(const Options& options) {
     const bool fortran = !a.is_dense(Order::c) && a.is_dense(Order::fortran) && b.is_dense(Order::fortran);
     Array sum;
     naming(left.name, [&] {
-        sum = empty(device, a.dtype(), a.shape(), options.memory, fortran ? Order::fortran : Order::c);
+        sum = empty(device, a.dtype(), a.shape(), options.result_memory(), fortran ? Order::fortran : Order::c);
         Queue queue(device);
         summary.time([&] {
             add(queue, a, b, sum);
@@ -58,7 +58,7 @@ void run(const Options& options) {
     });
     save(sum, output);
     const std::uint64_t bytes = 3 * std::uint64_t{sum.size_bytes()};
-    summary.print(options, fmt::format("{} + {} -> {}", left.name, right.name, output.name), sum, a.residency(), bytes, bytes);
+    summary.print(options, fmt::format("{} + {} -> {}", left.name, right.name, output.name), sum, {&a, &b}, bytes, bytes);
 }
 
 }  // namespace

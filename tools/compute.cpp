@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -13,14 +15,18 @@ namespace tandem::command {
 namespace {
 
 // The kinds have no list; their names end where the library knows no more.
+std::vector<std::string_view> memory_kinds() {
+    std::vector<std::string_view> names;
+    for (std::uint8_t number = 0; to_string(static_cast<MemoryKind>(number)) != "?"; ++number)
+        names.push_back(to_string(static_cast<MemoryKind>(number)));
+    return names;
+}
+
 MemoryKind parse_memory_kind(const std::string& text) {
-    std::string known;
-    for (std::uint8_t number = 0; to_string(static_cast<MemoryKind>(number)) != "?"; ++number) {
-        const auto kind = static_cast<MemoryKind>(number);
-        if (text == to_string(kind)) return kind;
-        known += fmt::format("{}{}", known.empty() ? "" : ", ", to_string(kind));
-    }
-    throw UsageError(fmt::format("--memory {}: there is {}", in_quotes(text), known));
+    const std::vector<std::string_view> names = memory_kinds();
+    const auto found = std::find(names.begin(), names.end(), text);
+    if (found != names.end()) return static_cast<MemoryKind>(found - names.begin());
+    throw UsageError(fmt::format("--memory {}: there are {}", in_quotes(text), fmt::join(names, ", ")));
 }
 
 std::string& opened_device() {
@@ -46,7 +52,8 @@ void add_compute_options(CLI::App& command, ComputeOptions& options) {
     command
         .add_option_function<std::string>(
             "--memory", [&options](const std::string& text) { options.memory = parse_memory_kind(text); },
-            "Where the data is while computing: device")
+            fmt::format("Where the data is while computing: {} (the files themselves, in place where the device can)",
+                        fmt::join(memory_kinds(), ", ")))
         ->type_name("KIND");
     command.add_flag("--strict", options.strict, "Refuse files with bytes behind their data");
     command.add_flag("-v,--verbose", options.verbose, "Tell what was done, where the data was, and how fast it went");
@@ -66,16 +73,20 @@ void Summary::note_trailing_bytes(const Input& input, const RawOptions& options,
     notes_.push_back(fmt::format("{}: {} byte{} behind the data, {}", input.name, grouped(count), count == 1 ? "" : "s", fate));
 }
 
-void Summary::print(const ComputeOptions& options, const std::string& what, const Array& result, const std::string& residency,
-                    std::uint64_t file_bytes, std::uint64_t moved_bytes) const {
+void Summary::print(const ComputeOptions& options, const std::string& what, const Array& result,
+                    std::initializer_list<const Array*> inputs, std::uint64_t file_bytes, std::uint64_t moved_bytes) const {
     if (!options.verbose && ::isatty(STDOUT_FILENO) == 0) return;
     for (const std::string& note : notes_)
         print_error(note);
+    std::vector<std::string> places;
+    for (const Array* input : inputs) {
+        if (places.empty() || places.back() != input->residency()) places.push_back(input->residency());
+    }
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    print_error(one_line(fmt::format("{}: {} {} on {}, in {}; {} in and out in {}, {}; the operation alone {}, {}", what,
+    print_error(one_line(fmt::format("{}: {} {} on {} ({}); {} in and out in {}, {}; the operation alone {}, {}", what,
                                      grouped(static_cast<std::uint64_t>(result.count())), to_string(result.dtype()),
-                                     result.device().spec(), residency, short_size_text(file_bytes), duration_text(seconds),
-                                     rate_text(file_bytes, seconds), duration_text(operation_seconds_),
+                                     result.device().spec(), fmt::join(places, ") and ("), short_size_text(file_bytes),
+                                     duration_text(seconds), rate_text(file_bytes, seconds), duration_text(operation_seconds_),
                                      rate_text(moved_bytes, operation_seconds_))));
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,11 @@ struct ComputeOptions {
     MemoryKind memory = MemoryKind::device;
     bool strict = false;
     bool verbose = false;
+
+    /// Where results are made: adopted memory is memory that exists, so theirs is the device's.
+    [[nodiscard]] MemoryKind result_memory() const noexcept {
+        return memory == MemoryKind::adopted ? MemoryKind::device : memory;
+    }
 };
 
 /// Adds --device, --memory, --strict, --verbose and the raw options. `options` must outlive the parsing.
@@ -39,11 +45,14 @@ public:
     /// becomes of them. A stream is not read on for that.
     void note_trailing_bytes(const Input& input, const RawOptions& options, std::string_view fate);
 
+    /// Keeps a line to be told by `print`.
+    void note(std::string line) { notes_.push_back(std::move(line)); }
+
     /// Prints one line to standard error where standard output is a terminal, or with --verbose. `what` is what was done in
-    /// words, `result` an array of the computation; `file_bytes` were read and written, `moved_bytes` by the operation alone. A
-    /// line for each note comes before.
-    void print(const ComputeOptions& options, const std::string& what, const Array& result, const std::string& residency,
-               std::uint64_t file_bytes, std::uint64_t moved_bytes) const;
+    /// words, `result` an array of the computation, and `inputs` are what it was made from, of which it tells where they were;
+    /// `file_bytes` were read and written, `moved_bytes` by the operation alone. A line for each note comes before.
+    void print(const ComputeOptions& options, const std::string& what, const Array& result,
+               std::initializer_list<const Array*> inputs, std::uint64_t file_bytes, std::uint64_t moved_bytes) const;
 
 private:
     using Clock = std::chrono::steady_clock;

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <tandem/tandem.hpp>
 
+#include "core/adoption.hpp"
 #include "tools/commands.hpp"
 #include "tools/compute.hpp"
 #include "tools/outputs.hpp"
@@ -21,11 +22,11 @@ void run_to_output(const Options& options, const Input& input) {
     const Output output = find_output(*options.output, {&input});
     Summary summary;
     const Device device = open_device(options);
-    const Array in = load(device, input, options.raw, options.strict);
+    const Array in = load(device, input, options.raw, options.strict, options.memory);
     summary.note_trailing_bytes(input, options.raw, "left out");
     Array out;
     naming(input.name, [&] {
-        out = empty_like(in, options.memory);
+        out = empty_like(in, options.result_memory());
         Queue queue(device);
         summary.time([&] {
             twice(queue, in, out);
@@ -34,11 +35,48 @@ void run_to_output(const Options& options, const Input& input) {
     });
     save(out, output);
     const std::uint64_t bytes = 2 * std::uint64_t{out.size_bytes()};
-    summary.print(options, fmt::format("2 x {} -> {}", input.name, output.name), out, in.residency(), bytes, bytes);
+    summary.print(options, fmt::format("2 x {} -> {}", input.name, output.name), out, {&in}, bytes, bytes);
 }
 
-// The file's data as bytes, of which those that are to be doubled are a view: header, byte order, other fields and whatever
-// follows the data go back as they were.
+Shape shape_of(const Region& region) {
+    return {static_cast<std::int64_t>(region.size_bytes)};
+}
+
+// Doubles the elements that `region` names among `bytes`, which are all that it spans, and waits; the elements.
+Array double_elements(const Region& region, const Array& bytes, Summary& summary) {
+    Array elements = bytes;
+    if (bytes.count() != 0) {
+        const auto first = static_cast<std::int64_t>(region.element_offset_bytes);
+        const auto end = first + static_cast<std::int64_t>(region.element_bytes);
+        elements = bytes.reshape({-1, static_cast<std::int64_t>(region.item_bytes)}).slice(1, first, end).view_as(region.dtype);
+    }
+    Queue queue(bytes.device());
+    summary.time([&] {
+        if (region.swapped) byteswap(queue, elements, elements);
+        twice(queue, elements);
+        if (region.swapped) byteswap(queue, elements, elements);
+        queue.synchronize();
+    });
+    return elements;
+}
+
+// The region's bytes in the file itself, to be written to. Nothing where the device would not work on them in place for certain:
+// `summary` then tells why.
+std::optional<Array> map_region(const Device& device, const Input& input, const Region& region, Summary& summary) {
+    std::string why_not = improper_reason(region.dtype, region.swapped);
+    try {
+        if (why_not.empty()) {
+            return raw::map(device, input.path, uint8, shape_of(region), region.offset_bytes, FileAccess::read_write,
+                            {.require_zero_copy = true});
+        }
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::unsupported) throw;
+        why_not = error.what();
+    }
+    summary.note(fmt::format("{}: not written to, but replaced by a new file: {}", input.name, why_not));
+    return {};
+}
+
 void run_in_place(const Options& options, const Input& input) {
     Summary summary;
     const Device device = open_device(options);
@@ -51,24 +89,20 @@ void run_in_place(const Options& options, const Input& input) {
     }
     summary.note_trailing_bytes(input, options.raw, "kept");
     naming(input.name, [&] {
+        std::optional<Array> mapped;
+        if (options.memory == MemoryKind::adopted) mapped = map_region(device, input, region, summary);
+        // Else as bytes, of which those that are doubled are a view: header, byte order, other fields and what follows the data
+        // go back as they were.
         const Array bytes =
-            raw::load(device, input.path, uint8, Shape{static_cast<std::int64_t>(region.size_bytes)}, region.offset_bytes);
-        Array elements = bytes;
-        if (bytes.count() != 0) {
-            const auto first = static_cast<std::int64_t>(region.element_offset_bytes);
-            const auto end = first + static_cast<std::int64_t>(region.element_bytes);
-            elements =
-                bytes.reshape({-1, static_cast<std::int64_t>(region.item_bytes)}).slice(1, first, end).view_as(region.dtype);
+            mapped ? *mapped
+                   : raw::load(device, input.path, uint8, shape_of(region), region.offset_bytes, options.result_memory());
+        const Array elements = double_elements(region, bytes, summary);
+        if (mapped) {
+            flush_to_storage(input.path);
+        } else {
+            replace_region(region, bytes);
         }
-        Queue queue(device);
-        summary.time([&] {
-            if (region.swapped) byteswap(queue, elements, elements);
-            twice(queue, elements);
-            if (region.swapped) byteswap(queue, elements, elements);
-            queue.synchronize();
-        });
-        replace_region(region, bytes);
-        summary.print(options, fmt::format("2 x {} in place", input.name), elements, bytes.residency(), 2 * region.size_bytes,
+        summary.print(options, fmt::format("2 x {} in place", input.name), elements, {&bytes}, 2 * region.size_bytes,
                       2 * std::uint64_t{elements.size_bytes()});
     });
 }
@@ -109,7 +143,8 @@ void add_double(CLI::App& app, std::function<void()>& job) {
     command->add_flag(
         "--in-place", options->in_place,
         "Replace the file's elements; all else in it stays as it is. A new file takes the old one's place: other hard links "
-        "to that keep the old data");
+        "to that keep the old data. With --memory adopted the file itself is written to where the device can, which is not "
+        "atomic: an interrupted run leaves it partly doubled");
     add_compute_options(*command, *options);
     command->callback([options, &job] { job = [options] { run(*options); }; });
 }

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "core/adoption.hpp"
 #include "core/npy/magic.hpp"
 #include "core/posix_file.hpp"
 #include "core/printable.hpp"
@@ -224,7 +225,36 @@ void leave_rest(const Input& input, std::uint64_t end) {
     if (descriptor && !input.stream) ::lseek(*descriptor, static_cast<off_t>(end), SEEK_SET);
 }
 
-Array load_npy(const Device& device, const Input& input, const RawOptions& options, bool strict) {
+// One field of the records in the file itself, where the device can; shape and strides are those of `npy::Records`.
+Array map_field(const Device& device, const npy::File& file, const npy::Field& field, DType dtype) {
+    const npy::Header& header = file.header();
+    Shape shape = header.shape;
+    Strides strides = dense_strides(shape, header.type.item_bytes, header.fortran_order ? Order::fortran : Order::c);
+    const Strides inner = dense_strides(field.type.subarray, size_bytes(dtype));
+    shape.insert(shape.end(), field.type.subarray.begin(), field.type.subarray.end());
+    strides.insert(strides.end(), inner.begin(), inner.end());
+    const auto offset = static_cast<std::size_t>(header.data_offset) + field.offset_bytes;
+    Array array(adopt_bytes(device, file.mapping()), dtype, shape, strides, offset);
+    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), printable_path(file.mapping().path())));
+    return array;
+}
+
+Array load_field(const Device& device, const Input& input, const npy::File& file, DType dtype, MemoryKind kind) {
+    const npy::Field field = npy::find_field(file.header(), input.field);
+    std::string why_copied;
+    if (kind == MemoryKind::adopted) {
+        why_copied = improper_reason(dtype, field.type.swapped);
+        if (why_copied.empty()) return map_field(device, file, field, dtype);
+        kind = MemoryKind::device;
+    }
+    Array array = npy::load_fields(device, input.source(), kind).field(input.field);
+    // Untyped items come as bytes along a last dimension, which as one element each it has to give up.
+    if (!field.type.dtype) array = array.view_as(dtype).at(array.dimensions() - 1, 0);
+    if (!why_copied.empty()) array.set_residency(ZeroCopy::no, fmt::format("{}: {}", array.residency(), why_copied));
+    return array;
+}
+
+Array load_npy(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind) {
     if (input.stream) {
         const npy::Header header = read_stream_header(input);
         element_type(input, header, options);
@@ -232,26 +262,22 @@ Array load_npy(const Device& device, const Input& input, const RawOptions& optio
     }
     const npy::File file = open_npy(input, strict);
     const npy::ItemType type = element_type(input, file.header(), options);
-    Array array;
-    if (input.field.empty()) {
-        array = npy::load(device, file, options.dtype);
-    } else {
-        array = npy::load_fields(device, input.source()).field(input.field);
-        // Untyped items come as bytes along a last dimension, which as one element each it has to give up.
-        const bool is_untyped = !npy::find_field(file.header(), input.field).type.dtype;
-        if (is_untyped) array = array.view_as(*type.dtype).at(array.dimensions() - 1, 0);
-    }
+    Array array = !input.field.empty()          ? load_field(device, input, file, *type.dtype, kind)
+                  : kind == MemoryKind::adopted ? npy::map(device, file, {}, options.dtype)
+                                                : npy::load(device, file, options.dtype, kind);
     leave_rest(input, file.header().data_offset + file.header().data_bytes);
     return array;
 }
 
-Array load_raw(const Device& device, const Input& input, const RawOptions& options, bool strict) {
+Array load_raw(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind) {
     if (input.stream) {
         keep_raw(input, options, strict);
     } else if (strict) {
         check_raw_strict(input, options, MappedFile::open(input.path).size_bytes());
     }
-    Array array = raw::load(device, input.source(), *options.dtype, options.shape, raw_offset(options));
+    Array array = kind == MemoryKind::adopted
+                      ? raw::map(device, input.source(), *options.dtype, options.shape, raw_offset(options))
+                      : raw::load(device, input.source(), *options.dtype, options.shape, raw_offset(options), kind);
     leave_rest(input, raw_offset(options) + array.size_bytes());
     return array;
 }
@@ -360,10 +386,10 @@ void check_raw_options(const RawOptions& options, std::initializer_list<const In
         fmt::format("--{} is for raw files, and {} is a .npy file", options.shape ? "shape" : "offset", (*inputs.begin())->name));
 }
 
-Array load(const Device& device, const Input& input, const RawOptions& options, bool strict) {
+Array load(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind) {
     Array array;
     naming(input, [&] {
-        array = input.is_raw ? load_raw(device, input, options, strict) : load_npy(device, input, options, strict);
+        array = input.is_raw ? load_raw(device, input, options, strict, kind) : load_npy(device, input, options, strict, kind);
         if (input.stream) array.set_residency(array.zero_copy(), with_stream_named(array.residency(), input));
     });
     return array;

@@ -71,11 +71,12 @@ RawExtent measure_raw_stream(const Input& input, const RawOptions& options, std:
 /// Refuses --shape and --offset where no input is raw: they would say nothing. Throws UsageError.
 void check_raw_options(const RawOptions& options, std::initializer_list<const Input*> inputs);
 
-/// The elements that `input` names, for computing with them, in the device's memory. With `strict`, bytes behind the data are
+/// The elements that `input` names, for computing with them, in memory of `kind`. `adopted` is the file itself, where the device
+/// can use that in place; else the device's memory, and the array's residency says why. With `strict`, bytes behind the data are
 /// refused. Structured, text and untyped items and dates are errors that say how to go on. What can be found wrong by the header
 /// alone is, before any data is read; what follows the data in a stream, or in a file behind a descriptor, is left there to be
 /// read by others.
-Array load(const Device& device, const Input& input, const RawOptions& options, bool strict);
+Array load(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind);
 
 /// The part of a file that holds one input's elements.
 struct Region {

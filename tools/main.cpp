@@ -86,6 +86,7 @@ int run(int argc, char** argv) {
     add_double(app, job);
     try {
         app.parse(argc, argv);
+        guard_mapped_files(job_text(app));
         job();
     } catch (const CLI::Success& request) {
         std::ostringstream text;

@@ -15,8 +15,10 @@
 
 #include "core/file_transfer.hpp"
 #include "core/output_file.hpp"
+#include "core/posix_file.hpp"
 #include "core/printable.hpp"
 #include "core/staging.hpp"
+#include "tools/text.hpp"
 
 namespace tandem::command {
 namespace {
@@ -32,6 +34,18 @@ volatile std::sig_atomic_t interrupted_by = 0;
 void end_by(int signal_number) {
     std::signal(signal_number, SIG_DFL);
     std::raise(signal_number);
+}
+
+// What `on_bus_error` writes: made before, since there nothing can be.
+std::string& bus_error_message() {
+    static std::string message;
+    return message;
+}
+
+extern "C" void on_bus_error(int /*signal_number*/) {
+    const std::string& message = bus_error_message();
+    static_cast<void>(::write(STDERR_FILENO, message.data(), message.size()) < 0);
+    ::_exit(1);
 }
 
 extern "C" void on_interrupt(int signal_number) {
@@ -109,6 +123,12 @@ void prepare_process() {
     }
 }
 
+void guard_mapped_files(const std::string& job) {
+    bus_error_message() = fmt::format(
+        "tandem: {}: SIGBUS: a file became shorter while it was used in place, or its storage failed\n", one_line(job));
+    std::signal(SIGBUS, on_bus_error);
+}
+
 void print(std::string_view text) {
     while (!text.empty()) {
         const ssize_t count = ::write(STDOUT_FILENO, text.data(), text.size());
@@ -143,6 +163,13 @@ Output find_output(const std::string& text, std::initializer_list<const Input*> 
     const bool inputs_are_raw = std::all_of(inputs.begin(), inputs.end(), [](const Input* input) { return input->is_raw; });
     output.is_raw = extension == ".raw" || extension == ".bin" || (extension != ".npy" && inputs_are_raw);
     return output;
+}
+
+void flush_to_storage(const fs::path& path) {
+    const FileDescriptor file = open_file(path, O_RDONLY);
+    while (::fsync(file.number()) != 0) {
+        if (errno != EINTR) throw io_error(path, "fsync", errno);
+    }
 }
 
 void save(const Array& array, const Output& output) {

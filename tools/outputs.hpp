@@ -23,6 +23,10 @@ public:
 /// written, as soon as what was written of it is gone again. Call first.
 void prepare_process();
 
+/// From here on, a mapped file that turns out shorter than it was, or that its storage fails, ends the process with exit status 1
+/// and one line that says that `job` was at it. Only a program may do so; the library leaves the signal alone.
+void guard_mapped_files(const std::string& job);
+
 /// Writes `text` to standard output, whole. Throws io.
 void print(std::string_view text);
 
@@ -39,6 +43,9 @@ struct Output {
 /// What `text` names. OUT.npy is a .npy file, OUT.raw and OUT.bin are raw; any other name is what the inputs are: raw where all
 /// of them are, else .npy.
 Output find_output(const std::string& text, std::initializer_list<const Input*> inputs);
+
+/// Waits until what was written to the file at `path`, through mappings too, is on its storage. Throws io.
+void flush_to_storage(const std::filesystem::path& path);
 
 /// Writes `array` to `output`; it appears complete or not at all. Waits.
 void save(const Array& array, const Output& output);

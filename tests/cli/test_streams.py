@@ -209,7 +209,7 @@ def test_streams_that_are_too_short(tmp_path):
 
 def test_where_a_stream_was_read_from(tmp_path):
     done = run("double", "-", "-o", tmp_path / "out.npy", "-v", input=npy_bytes(np.arange(3)), device="host")
-    assert done.returncode == 0 and b"loaded from /dev/stdin;" in done.stderr, done.stderr
+    assert done.returncode == 0 and b"loaded from /dev/stdin)" in done.stderr, done.stderr
 
 
 def test_standard_input_that_is_closed_or_a_directory(tmp_path):
