@@ -16,6 +16,9 @@ def main():
     arguments = {
         "add_files": ["a.npy", "b.npy", "sum.npy"],
         "double_file": ["a.npy", "twice.npy"],
+        # Room for one of the three.
+        "mapped_files": ["4000", "sum.npy", "a.npy", "b.npy", "a.npy"],
+        "raw_complex": ["recording.raw"],
     }.get(program.name, [])
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -23,11 +26,13 @@ def main():
         b = np.linspace(-1, 1, 1000, dtype=np.float32)
         np.save(folder / "a.npy", a)
         np.save(folder / "b.npy", b)
+        (a + 1j * b).astype(np.complex64).tofile(folder / "recording.raw")
         subprocess.run([program, *arguments], cwd=folder, check=True)
-        expected = {"first_program": {"sum.npy": a + b}, "add_files": {"sum.npy": a + b}, "double_file": {"twice.npy": a + a}}
+        expected = {"first_program": {"sum.npy": a + b}, "add_files": {"sum.npy": a + b}, "double_file": {"twice.npy": a + a},
+                    "mapped_files": {"sum.npy": a + b + a}}
         for name, values in expected.get(program.name, {}).items():
             np.testing.assert_array_equal(np.load(folder / name), values)
-        left = {path.name for path in folder.iterdir()} - {"a.npy", "b.npy"} - set(expected.get(program.name, {}))
+        left = {path.name for path in folder.iterdir()} - {"a.npy", "b.npy", "recording.raw"} - set(expected.get(program.name, {}))
         assert not left, f"left behind: {left}"
 
 
