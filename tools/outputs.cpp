@@ -1,5 +1,6 @@
 #include "tools/outputs.hpp"
 
+#include <atomic>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -43,6 +44,10 @@ std::string& bus_error_message() {
 }
 
 extern "C" void on_bus_error(int /*signal_number*/) {
+    // Several threads may come here at once; the first one speaks, and ends them all.
+    static std::atomic_flag is_told = ATOMIC_FLAG_INIT;
+    while (is_told.test_and_set())
+        ::pause();
     const std::string& message = bus_error_message();
     static_cast<void>(::write(STDERR_FILENO, message.data(), message.size()) < 0);
     ::_exit(1);
