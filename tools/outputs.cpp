@@ -1,11 +1,11 @@
 #include "tools/outputs.hpp"
 
-#include <atomic>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
