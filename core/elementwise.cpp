@@ -15,32 +15,6 @@ namespace {
 
 using driver::Elementwise;
 
-// Strides of dimensions with one element say nothing.
-bool same_layout(const Array& left, const Array& right) noexcept {
-    if (left.is_dense(Order::c) && right.is_dense(Order::c)) return true;
-    for (std::size_t d = 0; d < left.dimensions(); ++d) {
-        if (left.shape()[d] > 1 && left.strides_bytes()[d] != right.strides_bytes()[d]) return false;
-    }
-    return true;
-}
-
-// True where no byte of `array` is known to belong to two of its elements: each dimension's stride is at least what the
-// dimensions of smaller strides span.
-bool elements_are_apart(const Array& array) {
-    if (array.is_dense(Order::c) || array.is_dense(Order::fortran)) return true;
-    std::vector<std::size_t> order(array.dimensions());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    const auto stride = [&](std::size_t d) { return std::abs(array.strides_bytes()[d]); };
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return stride(a) < stride(b); });
-    auto span = static_cast<std::int64_t>(size_bytes(array.dtype()));
-    for (const std::size_t d : order) {
-        if (array.shape()[d] <= 1) continue;
-        if (stride(d) < span) return false;
-        span += stride(d) * (array.shape()[d] - 1);
-    }
-    return true;
-}
-
 [[noreturn]] void refuse(Op op, const std::string& what) {
     throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", to_string(op), what));
 }
@@ -80,10 +54,11 @@ void check(const Queue& queue, Op op, const Array* const* inputs, std::size_t in
     }
 }
 
-// Dimensions of an array in the order in which the output's memory is walked, outermost first.
+// Dimensions of more than one element in the order in which the output's memory is walked, outermost first.
 std::vector<std::size_t> walking_order(const Array& out) {
     std::vector<std::size_t> order(out.dimensions());
     std::iota(order.begin(), order.end(), std::size_t{0});
+    std::erase_if(order, [&](std::size_t d) { return out.shape()[d] == 1; });
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         return std::abs(out.strides_bytes()[a]) > std::abs(out.strides_bytes()[b]);
     });
@@ -118,8 +93,7 @@ void submit_strided(QueueState::Submission& submission, driver::Device& device, 
         std::int64_t count;
         std::array<std::int64_t, max_operands> strides_bytes;
     };
-    std::vector<std::size_t> order = walking_order(out);
-    std::erase_if(order, [&](std::size_t d) { return out.shape()[d] == 1; });
+    const std::vector<std::size_t> order = walking_order(out);
     // Whatever exceeds a kernel's dimensions even after merging is looped over here. Merging is tried on the innermost ones
     // first, so only dimensions that truly can't be merged count.
     std::vector<Walk> walks;
@@ -163,16 +137,6 @@ std::string describe(const Array& array) {
     return fmt::format("{} {}", to_string(array.dtype()), to_string(array.shape()));
 }
 
-ByteRange byte_range(const Array& array) noexcept {
-    const auto start = static_cast<std::int64_t>(array.offset_bytes());
-    ByteRange bytes{start, start + static_cast<std::int64_t>(size_bytes(array.dtype()))};
-    for (std::size_t d = 0; d < array.dimensions(); ++d) {
-        const std::int64_t span = array.strides_bytes()[d] * (array.shape()[d] - 1);
-        (span < 0 ? bytes.first : bytes.end) += span;
-    }
-    return bytes;
-}
-
 void check_same_device(std::string_view operation, const Queue& queue, const Array& array) {
     if (array.device() == queue.device()) return;
     throw Error(ErrorCode::invalid_argument,
@@ -198,31 +162,6 @@ void check_dtype_supported(const DeviceInfo& device, std::string_view operation,
     if (device.has_float64 || (dtype != DType::float64 && dtype != DType::complex128)) return;
     throw Error(ErrorCode::unsupported, fmt::format("{}: {} needs double precision, which {} ({}) does not have", operation,
                                                     to_string(dtype), device.spec, device.name));
-}
-
-Overlap overlap(const Array& left, const Array& right) {
-    if (left.count() == 0 || right.count() == 0) return Overlap::none;
-    const auto placed = [](const Array& array) {
-        const auto start = static_cast<std::int64_t>(array.memory()->address());
-        const ByteRange range = byte_range(array);
-        return ByteRange{start + range.first, start + range.end};
-    };
-    const ByteRange a = placed(left);
-    const ByteRange b = placed(right);
-    if (a.end <= b.first || b.end <= a.first) return Overlap::none;
-    const bool same_start = left.memory()->address() + left.offset_bytes() == right.memory()->address() + right.offset_bytes();
-    if (same_start && same_layout(left, right)) return Overlap::same;
-    // All elements of both lie at multiples of `period` from their own starts: apart where the starts' distance keeps them so.
-    std::int64_t period = 0;
-    for (const Array* array : {&left, &right}) {
-        for (std::size_t d = 0; d < array->dimensions(); ++d) {
-            if (array->shape()[d] > 1) period = std::gcd(period, array->strides_bytes()[d]);
-        }
-    }
-    if (period == 0) return Overlap::partial;
-    const auto item_bytes = static_cast<std::int64_t>(size_bytes(left.dtype()));
-    const std::int64_t distance = ((b.first - a.first) % period + period) % period;
-    return distance >= item_bytes && period - distance >= item_bytes ? Overlap::none : Overlap::partial;
 }
 
 void run_elementwise(Queue& queue, Op op, std::initializer_list<const Array*> inputs, const Array& out) {

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 
+#include "core/overlap.hpp"
 #include "kernels/ops.hpp"
 #include "tandem/array.hpp"
 #include "tandem/queue.hpp"
@@ -11,23 +12,6 @@ namespace tandem {
 
 /// Queues `op` over `inputs` into `out`. Throws as ops.hpp says.
 void run_elementwise(Queue& queue, Op op, std::initializer_list<const Array*> inputs, const Array& out);
-
-/// How the elements of two arrays lie to each other in memory.
-enum class Overlap : std::uint8_t {
-    none,     ///< no byte belongs to both
-    same,     ///< element for element the same bytes
-    partial,  ///< anything else, or not known to be otherwise
-};
-
-/// Arrays of one dtype and shape. Sound, not complete: interleaved arrays of a common stride (fields of records, columns) are
-/// recognised as apart.
-Overlap overlap(const Array& left, const Array& right);
-
-/// The bytes between the lowest and the highest of an array, from the start of its memory.
-struct ByteRange {
-    std::int64_t first, end;
-};
-ByteRange byte_range(const Array& array) noexcept;
 
 /// Throws invalid_argument where `array` is on another device than the queue.
 void check_same_device(std::string_view operation, const Queue& queue, const Array& array);

@@ -7,9 +7,10 @@
 namespace tandem {
 
 // Each call queues its work and returns. All arrays are on the queue's device and have one dtype and one shape, in any order
-// and with any strides. The output may be one of the inputs, element for element; memory that overlaps in any other way is
-// refused, as is an output in which one byte belongs to two elements. Zero elements do nothing. Throws invalid_argument naming
-// what differs; unsupported for float64 and complex128 on a device without them.
+// and with any strides. The output may be one of the inputs, element for element, or lie between an input's elements; memory
+// that overlaps in any other way is refused, as is an output in which one byte belongs to two elements (and a layout too tangled
+// for a short search to tell). Zero elements do nothing. Throws invalid_argument naming what differs; unsupported for float64
+// and complex128 on a device without them.
 
 /// out = left + right. Integers wrap; bool is a logical or; float16 and bfloat16 are computed in float and rounded to nearest
 /// even. Native calls: cuLaunchKernel; clEnqueueNDRangeKernel.

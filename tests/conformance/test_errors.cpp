@@ -34,8 +34,12 @@ TEST_CASE("memory that overlaps other than element for element") {
     CHECK_ERROR(ErrorCode::invalid_argument, "overlaps", twice(queue, head, shifted));
     const Array repeated(buffer, float32, {10, 10}, Strides{0, 4}, 0);
     CHECK_ERROR(ErrorCode::invalid_argument, "two elements", twice(queue, repeated));
+    const Array meshed(buffer, float32, {4, 2}, Strides{8, 16}, 0);
+    CHECK_ERROR(ErrorCode::invalid_argument, "two elements", twice(queue, meshed));
     const Array square(buffer, float32, {10, 10});
     CHECK_ERROR(ErrorCode::invalid_argument, "overlaps", twice(queue, square, square.transpose()));
+    CHECK_ERROR(ErrorCode::invalid_argument, "overlaps", twice(queue, square.slice(1, 0, 6), square.slice(1, 4, 10)));
+    CHECK_ERROR(ErrorCode::invalid_argument, "overlaps", twice(queue, square.slice(0, 0, 9, 4), square.slice(0, 2, 7, 2)));
     CHECK(bytes_of(buffer) == content);
 }
 

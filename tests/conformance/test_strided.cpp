@@ -8,6 +8,41 @@ namespace {
 
 constexpr DType dtypes[] = {boolean, uint8, int16, float16, bfloat16, float32, int64, complex64};
 
+// True where `before` and `after`, the bytes of a buffer, are the same but for the elements of `array`.
+bool is_intact_outside(const Array& array, const Bytes& before, const Bytes& after) {
+    std::vector<bool> written(after.size(), false);
+    std::vector<std::int64_t> index(array.dimensions(), 0);
+    for (std::int64_t i = 0; i < array.count(); ++i) {
+        auto at = static_cast<std::int64_t>(array.offset_bytes());
+        for (std::size_t d = 0; d < index.size(); ++d)
+            at += index[d] * array.strides_bytes()[d];
+        for (std::size_t k = 0; k < size_bytes(array.dtype()); ++k)
+            written[static_cast<std::size_t>(at) + k] = true;
+        for (std::size_t d = index.size(); d-- > 0;) {
+            if (++index[d] < array.shape()[d]) break;
+            index[d] = 0;
+        }
+    }
+    for (std::size_t k = 0; k < after.size(); ++k) {
+        if (!written[k] && after[k] != before[k]) return false;
+    }
+    return true;
+}
+
+// `out` becomes `in` doubled, and then `in`; both are views of `buffer` without a common byte.
+void check_apart(const Buffer& buffer, const Array& in, const Array& out) {
+    Queue queue(device());
+    const Bytes before = bytes_of(buffer);
+    const Bytes elements = elements_of(buffer, in);
+    twice(queue, in, out);
+    const Bytes doubled = reference(Op::twice, in.dtype(), elements, {});
+    CHECK(first_difference(in.dtype(), elements_of(buffer, out), doubled) == -1);
+    CHECK(is_intact_outside(out, before, bytes_of(buffer)));
+    copy(queue, in, out);
+    CHECK(first_difference(in.dtype(), elements_of(buffer, out), reference(Op::copy, in.dtype(), elements, {})) == -1);
+    CHECK(is_intact_outside(out, before, bytes_of(buffer)));
+}
+
 // Three arrays made from three buffers by one recipe each; the operation's result is compared element by element.
 template <class MakeLeft, class MakeRight, class MakeOut>
 void check_layouts(DType dtype, std::int64_t elements, MakeLeft&& make_left, MakeRight&& make_right, MakeOut&& make_out) {
@@ -37,23 +72,7 @@ void check_layouts(DType dtype, std::int64_t elements, MakeLeft&& make_left, Mak
         CHECK(first_difference(dtype, actual, reference(Op::add, dtype, left_elements, right_elements)) == -1);
 
         const Bytes after = bytes_of(out_buffer);
-        std::vector<bool> written(after.size(), false);
-        std::vector<std::int64_t> index(out.dimensions(), 0);
-        for (std::int64_t i = 0; i < out.count(); ++i) {
-            auto at = static_cast<std::int64_t>(out.offset_bytes());
-            for (std::size_t d = 0; d < index.size(); ++d)
-                at += index[d] * out.strides_bytes()[d];
-            for (std::size_t k = 0; k < size_bytes(dtype); ++k)
-                written[static_cast<std::size_t>(at) + k] = true;
-            for (std::size_t d = index.size(); d-- > 0;) {
-                if (++index[d] < out.shape()[d]) break;
-                index[d] = 0;
-            }
-        }
-        bool intact = true;
-        for (std::size_t k = 0; k < after.size(); ++k)
-            intact = intact && (written[k] || after[k] == before[k]);
-        CHECK(intact);
+        CHECK(is_intact_outside(out, before, after));
     }
 }
 
@@ -136,6 +155,40 @@ TEST_CASE("columns of one buffer are apart, and can be added to each other") {
     add(queue, first, second, third);
     CHECK(elements_of(buffer, third) == expected);
     CHECK(first_difference(int32, elements_of(buffer, second), elements_of(buffer_with(content), second)) == -1);
+}
+
+TEST_CASE("views of one buffer without a common byte, however they interleave") {
+    for (const DType dtype : dtypes) {
+        for (const std::int64_t n : {8, 60}) {
+            CAPTURE(to_string(dtype));
+            CAPTURE(n);
+            const Buffer buffer = buffer_with(make_elements(dtype, static_cast<std::size_t>(n * n), 1));
+            const Array square(buffer, dtype, {n, n});
+            check_apart(buffer, square.slice(0, 0, n, 2), square.slice(0, 1, n, 2));
+            check_apart(buffer, square.slice(0, n, -n - 1, -2), square.slice(0, 0, n, 2));
+            check_apart(buffer, square.slice(1, 0, n, 2), square.slice(1, n, -n - 1, -2));
+            check_apart(buffer, square.slice(1, 0, n / 2), square.slice(1, n / 2, n));
+            check_apart(buffer, square.slice(0, 0, n / 2).slice(1, n / 2, n),
+                        square.slice(0, n / 2, n).slice(1, 0, n / 2).transpose());
+            const Array table(buffer, dtype, {n * n / 5, 5});
+            check_apart(buffer, table.slice(1, 0, 2), table.slice(1, 2, 4));
+        }
+    }
+}
+
+TEST_CASE("an output of elements that interleave, but don't share a byte") {
+    for (const DType dtype : dtypes) {
+        CAPTURE(to_string(dtype));
+        const auto item = static_cast<std::int64_t>(size_bytes(dtype));
+        const Buffer buffer = buffer_with(make_elements(dtype, 2000, 1));
+        // In items: 0, 3, 2, 5, 4, 7, and so on for as many rows as are wanted.
+        for (const std::int64_t rows : {3, 400}) {
+            const Array in(buffer, dtype, {rows, 2}, static_cast<std::size_t>(1000 * item));
+            check_apart(buffer, in, Array(buffer, dtype, {rows, 2}, Strides{2 * item, 3 * item}, 0));
+            check_apart(buffer, in,
+                        Array(buffer, dtype, {rows, 2}, Strides{2 * item, -3 * item}, static_cast<std::size_t>(3 * item)));
+        }
+    }
 }
 
 TEST_CASE("zero elements of any shape do nothing") {
