@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <numeric>
 #include <thread>
 
@@ -123,6 +125,34 @@ TEST_CASE("a map waits for the work on its buffer, and sees the result") {
         twice(queue, array);
     CHECK(array.map<std::int32_t>(Access::read)[999] == 1024);
     busy.synchronize();
+}
+
+TEST_CASE("a map waits for work that another thread is waiting for") {
+    const auto count = static_cast<std::size_t>(many());
+    const std::vector<std::int64_t> ones(count, 1);
+    for (int round = 0; round < 10; ++round) {
+        CAPTURE(round);
+        const Array array = make_array(int64, {many()});
+        std::promise<void> submitted;
+        std::thread owner([&] {
+            Queue queue(device());
+            copy(queue, ones, array);
+            for (int i = 0; i < 40; ++i)
+                twice(queue, array);
+            submitted.set_value();
+            if (round % 2 == 0) queue.synchronize();  // else the queue waits when it goes
+        });
+        submitted.get_future().wait();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1 + round / 2));
+        bool is_finished = false;
+        {
+            const auto view = array.map<std::int64_t>(Access::read);
+            const auto is_done = [](std::int64_t value) { return value == std::int64_t{1} << 40; };
+            is_finished = std::all_of(view.begin(), view.end(), is_done);
+        }
+        owner.join();
+        CHECK(is_finished);
+    }
 }
 
 TEST_CASE("a moved queue keeps its work, an assigned one finishes its own") {
