@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "core/driver.hpp"
 #include "core/elementwise.hpp"
@@ -18,6 +21,18 @@ constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t item_bytes(const Array& array) {
     return static_cast<std::int64_t>(size_bytes(array.dtype()));
+}
+
+// What `list` holds; leaves `value` alone in its place.
+std::vector<std::int64_t> take(std::vector<std::int64_t>& list, std::int64_t value) noexcept {
+    std::vector<std::int64_t> taken = std::move(list);
+    list.clear();
+    try {
+        list.push_back(value);
+    } catch (const std::bad_alloc&) {
+        // Without dimensions, then; there are no elements either way.
+    }
+    return taken;
 }
 
 }  // namespace
@@ -56,6 +71,29 @@ Array::Array(const Buffer& buffer, DType dtype, Shape shape, Strides strides_byt
     finish();
 }
 
+Array::Array(Array&& other) noexcept
+    : device_(std::exchange(other.device_, Device(nullptr))),
+      memory_(std::move(other.memory_)),
+      buffer_bytes_(std::exchange(other.buffer_bytes_, 0)),
+      kind_(std::exchange(other.kind_, MemoryKind::device)),
+      dtype_(std::exchange(other.dtype_, DType::float32)),
+      dense_c_(std::exchange(other.dense_c_, true)),
+      dense_fortran_(std::exchange(other.dense_fortran_, true)),
+      count_(std::exchange(other.count_, 0)),
+      offset_bytes_(std::exchange(other.offset_bytes_, 0)),
+      shape_(take(other.shape_, 0)),
+      strides_bytes_(take(other.strides_bytes_, 4)),
+      zero_copy_(std::exchange(other.zero_copy_, ZeroCopy::yes)),
+      residency_(std::move(other.residency_)) {
+    other.residency_ = "no bytes";
+}
+
+Array& Array::operator=(Array&& other) noexcept {
+    if (this == &other) return *this;
+    std::destroy_at(this);
+    return *std::construct_at(this, std::move(other));
+}
+
 void Array::finish() {
     count_ = element_count(shape_, tandem::size_bytes(dtype_));
     const auto density = [&](Order order) {
@@ -83,7 +121,7 @@ void Array::finish() {
 }
 
 const Device& Array::device() const {
-    if (device_.state() == nullptr) throw Error(ErrorCode::invalid_argument, "this array is empty and has no device");
+    if (device_ == Device(nullptr)) throw Error(ErrorCode::invalid_argument, "this array is empty and has no device");
     return device_;
 }
 

@@ -25,15 +25,32 @@ Buffer::Buffer(const Device& device, std::size_t size_bytes, MemoryKind kind)
     : Buffer(device, allocate(device, size_bytes, kind), size_bytes, kind) {}
 
 Buffer::Buffer(const Device& device, std::shared_ptr<driver::Memory> memory, std::size_t size_bytes, MemoryKind kind)
-    : device_(device), memory_(std::move(memory)), size_bytes_(size_bytes), kind_(kind) {}
+    : device_(device.state()), memory_(std::move(memory)), size_bytes_(size_bytes), kind_(kind) {}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : device_(other.device_),  // NOLINT(performance-move-constructor-init): both have it
+      memory_(std::move(other.memory_)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      kind_(other.kind_) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+    if (this != &other) {
+        device_ = other.device_;
+        memory_ = std::move(other.memory_);
+        size_bytes_ = std::exchange(other.size_bytes_, 0);
+        kind_ = other.kind_;
+    }
+    return *this;
+}
 
 ZeroCopy Buffer::zero_copy() const noexcept {
     return memory_ != nullptr ? memory_->residency().zero_copy : ZeroCopy::yes;
 }
 
 const std::string& Buffer::residency() const noexcept {
-    static const std::string none = "no bytes";
-    return memory_ != nullptr ? memory_->residency().description : none;
+    if (memory_ != nullptr) return memory_->residency().description;
+    static const auto& none = *new std::string("no bytes");  // never destroyed: buffers in static storage may outlive it
+    return none;
 }
 
 std::byte* Buffer::host_address() const noexcept {

@@ -26,6 +26,7 @@ void check(const Queue& queue, Op op, const Array* const* inputs, std::size_t in
         if (array.device() == queue.device()) return;
         refuse(op, fmt::format("{} is on {}, the queue on {}", name, array.device().spec(), queue.device().spec()));
     };
+    (void)queue.state();  // throws where the queue was moved from, and so has no device
     check_device(out, "the output");
     for (std::size_t i = 0; i < input_count; ++i) {
         const Array& in = *inputs[i];
@@ -138,6 +139,7 @@ std::string describe(const Array& array) {
 }
 
 void check_same_device(std::string_view operation, const Queue& queue, const Array& array) {
+    (void)queue.state();  // throws where the queue was moved from, and so has no device
     if (array.device() == queue.device()) return;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: the array is on {}, the queue on {}", operation, array.device().spec(), queue.device().spec()));

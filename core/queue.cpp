@@ -1,6 +1,7 @@
 #include "tandem/queue.hpp"
 
 #include "core/device_state.hpp"
+#include "tandem/error.hpp"
 
 namespace tandem {
 
@@ -41,21 +42,27 @@ Queue& Queue::operator=(Queue&& other) noexcept {
     return *this;
 }
 
+void Queue::throw_moved_from() {
+    throw Error(ErrorCode::invalid_argument, "this queue was moved from");
+}
+
 Event Queue::record() {
-    return {device_, state_->record()};
+    return {device_, state().record()};
 }
 
 void Queue::wait(const Event& event) {
+    QueueState& queue = state();
     if (event.native() == nullptr) return;
     if (event.device_state()->native->info().backend != device_.info().backend) {
         event.wait();
     } else {
-        state_->wait_for(*event.native());
+        queue.wait_for(*event.native());
     }
 }
 
+// NOLINTNEXTLINE(readability-make-member-function-const): a queue is changed by what is done with it
 void Queue::synchronize() {
-    state_->synchronize();
+    state().synchronize();
 }
 
 }  // namespace tandem

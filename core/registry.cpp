@@ -125,7 +125,13 @@ std::vector<BackendInfo> list_backends() {
 }
 
 const DeviceInfo& Device::info() const noexcept {
-    return state_->native->info();
+    if (state_ != nullptr) return state_->native->info();
+    static const auto& none = *new DeviceInfo;  // never destroyed: devices in static storage may outlive it
+    return none;
+}
+
+void Device::throw_moved_from() {
+    throw Error(ErrorCode::invalid_argument, "this device was moved from");
 }
 
 Device open_device(std::string_view spec) {

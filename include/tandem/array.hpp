@@ -20,7 +20,8 @@ template <class T>
 class HostArray;
 
 /// A view on a buffer: element type, shape, strides, byte offset. Copying one copies the view, not the elements; views share the
-/// memory and keep it alive. Slices, transposes and reinterpretations are views too and cost nothing.
+/// memory and keep it alive. Slices, transposes and reinterpretations are views too and cost nothing. One that was moved from is
+/// `Array()`.
 ///
 /// Thread safety: const members may be called from any thread; the elements are ordered by queues.
 class Array {
@@ -33,6 +34,12 @@ public:
     Array(const Buffer& buffer, DType dtype, Shape shape, std::size_t offset_bytes = 0, Order order = Order::c);
     /// A view with strides of its own. Throws out_of_range where an element lies outside the buffer.
     Array(const Buffer& buffer, DType dtype, Shape shape, Strides strides_bytes, std::size_t offset_bytes);
+
+    Array(const Array&) = default;
+    Array& operator=(const Array&) = default;
+    Array(Array&& other) noexcept;
+    Array& operator=(Array&& other) noexcept;
+    ~Array() = default;
 
     [[nodiscard]] DType dtype() const noexcept { return dtype_; }
     [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
@@ -105,29 +112,29 @@ private:
     std::string residency_ = "no bytes";
 };
 
-/// The elements of an array as the host sees them: a contiguous range of T. Move-only; see HostView.
+/// The elements of an array as the host sees them: a contiguous range of T, which is empty once it was unmapped or moved from.
+/// Move-only; see HostView.
 template <class T>
 class HostArray {
 public:
-    HostArray(HostView view, std::int64_t count) : view_(std::move(view)), count_(static_cast<std::size_t>(count)) {}
+    explicit HostArray(HostView view) : view_(std::move(view)) {}
 
     [[nodiscard]] T* data() const noexcept { return reinterpret_cast<T*>(view_.data()); }
-    [[nodiscard]] std::size_t size() const noexcept { return count_; }
+    [[nodiscard]] std::size_t size() const noexcept { return view_.size_bytes() / sizeof(T); }
     [[nodiscard]] T* begin() const noexcept { return data(); }
-    [[nodiscard]] T* end() const noexcept { return data() + count_; }
+    [[nodiscard]] T* end() const noexcept { return data() + size(); }
     [[nodiscard]] T& operator[](std::size_t index) const noexcept { return data()[index]; }
-    [[nodiscard]] std::span<T> span() const noexcept { return {data(), count_}; }
+    [[nodiscard]] std::span<T> span() const noexcept { return {data(), size()}; }
     [[nodiscard]] bool in_place() const noexcept { return view_.in_place(); }
     void unmap() { view_.unmap(); }
 
 private:
     HostView view_;
-    std::size_t count_;
 };
 
 template <class T>
 HostArray<T> Array::map(Access access) const {
-    return HostArray<T>(map_bytes(access, dtype_of<T>), count_);
+    return HostArray<T>(map_bytes(access, dtype_of<T>));
 }
 
 /// A dense array of uninitialised elements. Throws as Buffer and `element_count` do.

@@ -20,7 +20,8 @@ enum class Access : std::uint8_t { read, write, read_write };
 
 class HostView;
 
-/// Bytes of one memory kind on one device. Move-only; arrays made on it share its memory and keep it alive beyond the buffer.
+/// Bytes of one memory kind on one device. Move-only; one that was moved from has zero bytes of its device. Arrays made on it
+/// share its memory and keep it alive beyond the buffer.
 ///
 /// Dropping the last holder never waits: a queue keeps what it uses until it has used it.
 /// Thread safety: different threads may use one buffer; ordering their work is theirs.
@@ -33,8 +34,8 @@ public:
     /// clSVMAlloc, once for each window; mmap.
     Buffer(const Device& device, std::size_t size_bytes, MemoryKind kind = MemoryKind::device);
 
-    Buffer(Buffer&&) noexcept = default;
-    Buffer& operator=(Buffer&&) noexcept = default;
+    Buffer(Buffer&& other) noexcept;
+    Buffer& operator=(Buffer&& other) noexcept;
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
     ~Buffer() = default;

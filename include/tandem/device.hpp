@@ -51,9 +51,10 @@ std::vector<BackendInfo> list_backends();
 /// One device of one backend, open. A handle: copies refer to the same device, which closes with the last of them and of the
 /// buffers and queues made on it. Opening a device twice gives the same one.
 ///
-/// Thread safe.
+/// Thread safe. One that was moved from is no device: what needs one throws invalid_argument.
 class Device {
 public:
+    /// Without a spec and a name where the device was moved from.
     [[nodiscard]] const DeviceInfo& info() const noexcept;
     /// Short for `info().spec`.
     [[nodiscard]] const std::string& spec() const noexcept { return info().spec; }
@@ -62,9 +63,14 @@ public:
 
     /// For core/ alone.
     explicit Device(std::shared_ptr<DeviceState> state) noexcept : state_(std::move(state)) {}
-    [[nodiscard]] const std::shared_ptr<DeviceState>& state() const noexcept { return state_; }
+    [[nodiscard]] const std::shared_ptr<DeviceState>& state() const {
+        if (state_ == nullptr) throw_moved_from();
+        return state_;
+    }
 
 private:
+    [[noreturn]] static void throw_moved_from();
+
     std::shared_ptr<DeviceState> state_;
 };
 

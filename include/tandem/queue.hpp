@@ -39,7 +39,8 @@ private:
 /// An in-order stream of work for one device. Calls that take a queue return once the work is handed over, unless they say that
 /// they wait; the queue keeps the memory that the work uses alive until it is done.
 ///
-/// Move-only. One thread at a time. Independent queues of one device run side by side.
+/// Move-only; one that was moved from has no device, and every call that needs it throws invalid_argument. One thread at a time.
+/// Independent queues of one device run side by side.
 class Queue {
 public:
     /// Native calls: cuStreamCreate(CU_STREAM_NON_BLOCKING); clCreateCommandQueue.
@@ -64,9 +65,14 @@ public:
     void synchronize();
 
     /// For core/ alone.
-    [[nodiscard]] QueueState& state() const noexcept { return *state_; }
+    [[nodiscard]] QueueState& state() const {
+        if (state_ == nullptr) throw_moved_from();
+        return *state_;
+    }
 
 private:
+    [[noreturn]] static void throw_moved_from();
+
     Device device_;
     std::shared_ptr<QueueState> state_;
 };
