@@ -279,4 +279,39 @@ Array empty_like(const Array& array, MemoryKind kind) {
     return empty(array.device(), array.dtype(), array.shape(), kind, order);
 }
 
+namespace {
+
+// Waits for what `submit` has queued, also where it throws: it uses memory that is about to go.
+template <class Submit>
+void finish_now(Queue& queue, Submit&& submit) {
+    try {
+        submit();
+    } catch (...) {
+        try {
+            queue.synchronize();
+        } catch (...) {
+            // The first failure is the one to tell.
+        }
+        throw;
+    }
+    queue.synchronize();
+}
+
+}  // namespace
+
+void detail::read_elements_now(Queue& queue, const Array& source, void* destination, std::size_t count, DType dtype) {
+    finish_now(queue, [&] { read_elements(queue, source, destination, count, dtype); });
+}
+
+void copy(Queue& queue, const std::vector<bool>& source, const Array& destination) {
+    const std::vector<std::uint8_t> bytes(source.begin(), source.end());
+    finish_now(queue, [&] { detail::write_elements(queue, bytes.data(), bytes.size(), DType::boolean, destination); });
+}
+
+void copy(Queue& queue, const Array& source, std::vector<bool>& destination) {
+    std::vector<std::uint8_t> bytes(destination.size());
+    detail::read_elements_now(queue, source, bytes.data(), bytes.size(), DType::boolean);
+    std::transform(bytes.begin(), bytes.end(), destination.begin(), [](std::uint8_t byte) { return byte != 0; });
+}
+
 }  // namespace tandem

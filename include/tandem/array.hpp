@@ -4,9 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tandem/buffer.hpp>
@@ -18,6 +21,24 @@ namespace tandem {
 
 template <class T>
 class HostArray;
+
+namespace detail {
+// The 64-bit integers that <cstdint> did not choose: `long long` where std::int64_t is `long`.
+template <class T>
+concept OtherInt64 = std::is_same_v<T, long long> && !std::is_same_v<T, std::int64_t>;
+template <class T>
+concept OtherUint64 = std::is_same_v<T, unsigned long long> && !std::is_same_v<T, std::uint64_t>;
+template <OtherInt64 T>
+struct DTypeOf<T> : DTypeOf<std::int64_t> {};
+template <OtherUint64 T>
+struct DTypeOf<T> : DTypeOf<std::uint64_t> {};
+}  // namespace detail
+
+/// A C++ type that stands for a dtype.
+template <class T>
+concept ElementType = requires {
+    detail::DTypeOf<T>::value;
+};
 
 /// A view on a buffer: element type, shape, strides, byte offset. Copying one copies the view, not the elements; views share the
 /// memory and keep it alive. Slices, transposes and reinterpretations are views too and cost nothing. One that was moved from is
@@ -150,51 +171,58 @@ Array empty_like(const Array& array, MemoryKind kind);
 /// work across vendors. Throws invalid_argument for differing dtypes or shapes, or partial overlap.
 void copy(Queue& queue, const Array& source, const Array& destination);
 
-/// Copies `source`, elements in C order, into `destination`. Returns once queued: `source` must stay valid and unchanged until
-/// the queue has passed this point. Throws invalid_argument where counts or types differ.
-template <class T>
-void copy(Queue& queue, std::span<const T> source, const Array& destination);
-template <class T>
-void copy(Queue& queue, const std::vector<T>& source, const Array& destination) {
-    copy(queue, std::span<const T>(source), destination);
-}
-/// A temporary would be gone before the queue reads it.
-template <class T>
-void copy(Queue& queue, std::vector<T>&& source, const Array& destination) = delete;
-
-/// Copies `source`, elements in C order, into `destination`. Returns once queued: `destination` holds them once the queue has
-/// passed this point. Throws invalid_argument where counts or types differ.
-template <class T>
-void copy(Queue& queue, const Array& source, std::span<T> destination);
-template <class T>
-void copy(Queue& queue, const Array& source, std::vector<T>& destination) {
-    copy(queue, source, std::span<T>(destination));
-}
-
-/// The elements in C order. Waits.
-template <class T>
-std::vector<T> to_vector(Queue& queue, const Array& source);
+/// Host memory that holds elements one behind the other: std::vector, std::array, std::span, a C array and the like; not
+/// std::vector<bool>, whose elements are bits.
+template <class Range>
+concept HostElements =
+    std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> && ElementType<std::ranges::range_value_t<Range>>;
+/// The same as a temporary that would be gone before a queue gets to it.
+template <class Range>
+concept TemporaryHostElements = HostElements<Range> && !std::ranges::borrowed_range<Range>;
+/// What can be written to.
+template <class Range>
+concept WritableHostElements = HostElements<Range> && std::ranges::borrowed_range<Range> &&
+    !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
 
 namespace detail {
 void write_elements(Queue& queue, const void* source, std::size_t count, DType dtype, const Array& destination);
 void read_elements(Queue& queue, const Array& source, void* destination, std::size_t count, DType dtype);
+// Waits, also where it throws: `destination` may go then.
+void read_elements_now(Queue& queue, const Array& source, void* destination, std::size_t count, DType dtype);
 }  // namespace detail
 
-template <class T>
-void copy(Queue& queue, std::span<const T> source, const Array& destination) {
-    detail::write_elements(queue, source.data(), source.size(), dtype_of<T>, destination);
+/// Copies `source`, elements in C order, into `destination`. Returns once queued: `source` must stay valid and unchanged until
+/// the queue has passed this point. Throws invalid_argument where counts or types differ.
+template <HostElements Source>
+void copy(Queue& queue, Source&& source, const Array& destination) {
+    using Element = std::ranges::range_value_t<Source>;
+    detail::write_elements(queue, std::ranges::data(source), std::ranges::size(source), dtype_of<Element>, destination);
 }
+/// Bits become bytes first, and the call waits.
+void copy(Queue& queue, const std::vector<bool>& source, const Array& destination);
+template <TemporaryHostElements Source>
+void copy(Queue& queue, Source&& source, const Array& destination) = delete;
+void copy(Queue& queue, std::vector<bool>&& source, const Array& destination) = delete;
 
-template <class T>
-void copy(Queue& queue, const Array& source, std::span<T> destination) {
-    detail::read_elements(queue, source, destination.data(), destination.size(), dtype_of<T>);
+/// Copies `source`, elements in C order, into `destination`. Returns once queued: `destination` holds them once the queue has
+/// passed this point. Throws invalid_argument where counts or types differ.
+template <WritableHostElements Destination>
+void copy(Queue& queue, const Array& source, Destination&& destination) {
+    using Element = std::ranges::range_value_t<Destination>;
+    detail::read_elements(queue, source, std::ranges::data(destination), std::ranges::size(destination), dtype_of<Element>);
 }
+/// Bytes become bits at last, and the call waits.
+void copy(Queue& queue, const Array& source, std::vector<bool>& destination);
 
-template <class T>
+/// The elements in C order. Waits.
+template <ElementType T>
 std::vector<T> to_vector(Queue& queue, const Array& source) {
     std::vector<T> elements(static_cast<std::size_t>(source.count()));
-    copy(queue, source, std::span<T>(elements));
-    queue.synchronize();
+    if constexpr (std::is_same_v<T, bool>) {
+        copy(queue, source, elements);
+    } else {
+        detail::read_elements_now(queue, source, elements.data(), elements.size(), dtype_of<T>);
+    }
     return elements;
 }
 

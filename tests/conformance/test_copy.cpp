@@ -1,10 +1,41 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "fixture.hpp"
 
 namespace tandem::test {
+namespace {
+
+template <class Source>
+concept CanBeCopiedFrom = requires(Queue& queue, const Array& array, Source&& source) {
+    copy(queue, std::forward<Source>(source), array);
+};
+template <class Destination>
+concept CanBeCopiedTo = requires(Queue& queue, const Array& array, Destination&& destination) {
+    copy(queue, array, std::forward<Destination>(destination));
+};
+
+using Floats = std::vector<float>;
+using FourFloats = std::array<float, 4>;
+using Bits = std::vector<bool>;
+static_assert(CanBeCopiedFrom<Floats&> && CanBeCopiedFrom<const Floats&>);
+static_assert(CanBeCopiedFrom<std::span<float>> && CanBeCopiedFrom<std::span<const float>&>);
+static_assert(CanBeCopiedFrom<const FourFloats&> && CanBeCopiedFrom<float (&)[4]> && CanBeCopiedFrom<const HostArray<float>&>);
+static_assert(CanBeCopiedFrom<const Bits&> && CanBeCopiedFrom<std::vector<long long>&>);
+// Temporaries would be gone too soon.
+static_assert(!CanBeCopiedFrom<Floats> && !CanBeCopiedFrom<const Floats> && !CanBeCopiedFrom<FourFloats>);
+static_assert(!CanBeCopiedFrom<HostArray<float>> && !CanBeCopiedFrom<Bits>);
+static_assert(!CanBeCopiedFrom<std::vector<std::string>&> && !CanBeCopiedFrom<std::vector<char>&>);
+static_assert(CanBeCopiedTo<Floats&> && CanBeCopiedTo<std::span<float>> && CanBeCopiedTo<const std::span<float>&>);
+static_assert(CanBeCopiedTo<FourFloats&> && CanBeCopiedTo<float (&)[4]> && CanBeCopiedTo<Bits&>);
+static_assert(!CanBeCopiedTo<Floats> && !CanBeCopiedTo<FourFloats> && !CanBeCopiedTo<Bits>);
+static_assert(!CanBeCopiedTo<const Floats&> && !CanBeCopiedTo<std::span<const float>> && !CanBeCopiedTo<const Bits&>);
+
+}  // namespace
 
 TEST_CASE("host memory to an array and back") {
     Queue queue(device());
@@ -25,6 +56,62 @@ TEST_CASE("host memory to an array and back") {
                 CHECK(bytes[i] == std::byte{0x5a});
         }
     }
+}
+
+TEST_CASE("every contiguous range of elements is host memory") {
+    Queue queue(device());
+    const Array array = make_array(float32, {4});
+    std::array<float, 4> values{1, 2, 3, 4};
+    float plain[4] = {};
+    copy(queue, values, array);
+    copy(queue, array, plain);
+    queue.synchronize();
+    CHECK(std::equal(values.begin(), values.end(), plain));
+
+    plain[3] = 5;
+    copy(queue, plain, array);
+    std::vector<float> some(6, -1);
+    copy(queue, array, std::span(some).subspan(1, 4));
+    queue.synchronize();
+    CHECK(some == std::vector<float>{-1, 1, 2, 3, 5, -1});
+
+    some[0] = 7;
+    copy(queue, std::span<float>(some).first(4), array);
+    copy(queue, array, values);
+    queue.synchronize();
+    CHECK(values == std::array<float, 4>{7, 1, 2, 3});
+}
+
+TEST_CASE("both 64-bit integers of C++ are int64") {
+    Queue queue(device());
+    const std::vector<long long> values{1, -2, std::int64_t{1} << 40};
+    const Array array = make_array(int64, {3});
+    copy(queue, values, array);
+    CHECK(to_vector<long long>(queue, array) == values);
+    CHECK(to_vector<long>(queue, array) == std::vector<long>(values.begin(), values.end()));
+    CHECK(to_vector<unsigned long long>(queue, array.view_as(uint64))[1] == ~1ULL);
+    CHECK(array.map<long long>(Access::read)[2] == values[2]);
+    CHECK_ERROR(ErrorCode::invalid_argument, "uint64", (void)to_vector<unsigned long long>(queue, array));
+}
+
+TEST_CASE("a vector of bits is unpacked and packed") {
+    Queue queue(device());
+    for (const std::int64_t size : sizes) {
+        CAPTURE(size);
+        std::vector<bool> bits(static_cast<std::size_t>(size));
+        for (std::size_t i = 0; i < bits.size(); ++i)
+            bits[i] = i % 3 == 0 || i % 7 == 2;
+        const Array array = make_array(boolean, {size, 2}).slice(1, 1, 2);
+        copy(queue, bits, array);
+        CHECK(to_vector<bool>(queue, array) == bits);
+        std::vector<bool> same(bits.size());
+        copy(queue, array, same);
+        CHECK(same == bits);
+    }
+    std::vector<bool> three(3);
+    CHECK_ERROR(ErrorCode::invalid_argument, "3 elements of bool", copy(queue, three, make_array(boolean, {4})));
+    CHECK_ERROR(ErrorCode::invalid_argument, "3 elements of bool", copy(queue, make_array(boolean, {4}), three));
+    CHECK_ERROR(ErrorCode::invalid_argument, "uint8", (void)to_vector<bool>(queue, make_array(uint8, {4})));
 }
 
 TEST_CASE("host elements are in C order whatever the array's order") {
