@@ -43,7 +43,7 @@ tandem::Array sum, one;
 void submit(const char* spec) {
     device = tandem::open_device(spec);
     queue.emplace(*device);
-    sum = tandem::empty(*device, tandem::int32, {200'000});
+    sum = tandem::empty(*device, tandem::int32, {50'000});
     one = tandem::empty_like(sum);
     for (const auto& [array, value] : {std::pair(sum, 0), std::pair(one, 1)}) {
         const auto view = array.map<std::int32_t>(tandem::Access::write);
