@@ -66,7 +66,7 @@ void kinds(const Device& device, const Plan& plan) {
     const auto count = static_cast<std::int64_t>(plan.bytes / 4);
     Queue queue(device);
     const Array near_in = empty(device, float32, {count}), near_out = empty(device, float32, {count});
-    byteswap(queue, near_in, near_out);
+    byteswap(queue, near_out, near_in);  // writes every page: what never was is one page of zeros on a CPU
     const std::vector<Candidate> copies = link(device.info(), plan.bytes);
     std::vector<float> mine(plan.bytes / 4, 1.0F);
     for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pinned, MemoryKind::shared, MemoryKind::adopted}) {

@@ -21,6 +21,15 @@ std::vector<std::shared_ptr<QueueState>> DeviceState::live_queues() {
     return live;
 }
 
+void DeviceState::finish() noexcept {
+    try {
+        for (const auto& queue : live_queues())
+            queue->record()->wait();
+    } catch (...) {
+        // A lost device has nothing pending.
+    }
+}
+
 std::shared_ptr<driver::Memory> DeviceState::allocate(std::size_t size_bytes, MemoryKind kind) {
     const auto queues = live_queues();
     for (const auto& queue : queues)

@@ -28,6 +28,9 @@ struct DeviceState {
     void write(const std::shared_ptr<driver::Memory>& memory, std::size_t offset_bytes, const std::byte* from,
                std::size_t size_bytes);
 
+    /// Waits for all queued work. What it failed with is for those to hear who wait for it themselves.
+    void finish() noexcept;
+
 private:
     std::vector<std::shared_ptr<QueueState>> live_queues();
     QueueState& transfer_queue();  // made on first use; used with transfer_mutex_ held

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
+#include "core/at_exit.hpp"
 #include "core/device_state.hpp"
 #include "core/driver.hpp"
 #include "core/environment.hpp"
@@ -16,6 +18,17 @@
 
 namespace tandem {
 namespace {
+
+struct OpenDevices {
+    std::mutex mutex;
+    std::map<std::string, std::weak_ptr<DeviceState>> by_spec;
+};
+
+// Never destroyed: it is asked when the process ends.
+OpenDevices& open_devices() {
+    static auto* const devices = new OpenDevices;
+    return *devices;
+}
 
 BackendInfo describe(const driver::Registration& registration) {
     BackendInfo info;
@@ -134,14 +147,28 @@ void Device::throw_moved_from() {
     throw Error(ErrorCode::invalid_argument, "this device was moved from");
 }
 
+void finish_work_at_exit() noexcept {
+    std::atexit([] {
+        std::vector<std::shared_ptr<DeviceState>> states;
+        {
+            OpenDevices& open = open_devices();
+            const std::lock_guard lock(open.mutex);
+            for (const auto& [spec, entry] : open.by_spec) {
+                if (auto state = entry.lock()) states.push_back(std::move(state));
+            }
+        }
+        for (const auto& state : states)
+            state->finish();
+    });
+}
+
 Device open_device(std::string_view spec) {
     const std::string preferred = spec.empty() ? environment::device() : std::string(spec);
     DeviceInfo info = preferred.empty() ? find_best() : find_named(preferred);
 
-    static std::mutex mutex;
-    static std::map<std::string, std::weak_ptr<DeviceState>> open_devices;
-    const std::lock_guard lock(mutex);
-    std::weak_ptr<DeviceState>& entry = open_devices[info.spec];
+    OpenDevices& open = open_devices();
+    const std::lock_guard lock(open.mutex);
+    std::weak_ptr<DeviceState>& entry = open.by_spec[info.spec];
     if (auto state = entry.lock()) return Device(std::move(state));
     auto state = std::make_shared<DeviceState>(backend_of(info).open(info));
     entry = state;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/opencl/memory.hpp"
+#include "core/at_exit.hpp"
 #include "core/environment.hpp"
 #include "kernels/embedded.hpp"
 #include "tandem/error.hpp"
@@ -126,7 +127,10 @@ Programs::Programs(const DeviceInfo& info, cl_context context, cl_device_id devi
 cl_program Programs::get(Op op, DType dtype) {
     const std::lock_guard lock(mutex_);
     ProgramHandle& program = programs_[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)];
-    if (program.get() == nullptr) program = build(op, dtype);
+    if (program.get() == nullptr) {
+        program = build(op, dtype);
+        finish_work_at_exit();  // a compiler sets up what goes at exit when it is first used
+    }
     return program.get();
 }
 
