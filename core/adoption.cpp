@@ -19,8 +19,6 @@ namespace {
 // A copy that stands in for memory the device can't work on. Its contents are the caller's to fill.
 Buffer make_mirror(const Device& device, const driver::HostRange& range, bool may_write, const AdoptOptions& options,
                    const std::string& why_not) {
-    if (options.fallback == MemoryKind::adopted)
-        throw Error(ErrorCode::invalid_argument, "adopt: the fallback can't be adopted memory itself");
     std::shared_ptr<driver::Memory> memory = device.state()->allocate(range.size_bytes, options.fallback);
     memory->set_residency({ZeroCopy::no, fmt::format("copied to {}: {}", memory->residency().description, why_not)});
     memory->mirrored = range.data;
@@ -39,6 +37,8 @@ void check_copy_allowed(const AdoptOptions& options, const Device& device, const
 // the reason in `why_not`.
 std::optional<Buffer> adopt_in_place(const Device& device, const driver::HostRange& range, bool may_write,
                                      const AdoptOptions& options, std::string& why_not) {
+    if (options.fallback == MemoryKind::adopted)
+        throw Error(ErrorCode::invalid_argument, "adopt: the fallback can't be adopted memory itself");
     std::shared_ptr<driver::Memory> memory;
     try {
         memory = device.state()->native->adopt(range);
@@ -60,7 +60,9 @@ std::optional<Buffer> adopt_in_place(const Device& device, const driver::HostRan
 
 Buffer adopt_range(const Device& device, std::byte* data, std::size_t size_bytes, bool may_write, const AdoptOptions& options) {
     if (size_bytes == 0) return {device, nullptr, 0, MemoryKind::adopted};
-    const RangeFacts facts = facts_of(data, size_bytes);
+    // A range that wraps around the address space ends before it begins.
+    const bool wraps = reinterpret_cast<std::uintptr_t>(data) > UINTPTR_MAX - size_bytes;
+    const RangeFacts facts = wraps ? RangeFacts{.is_mapped = false} : facts_of(data, size_bytes);
     if (!facts.is_mapped || (may_write && !facts.is_writable)) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("adopt of {} bytes at {}: not all of it is memory that this process can {}", size_bytes,
@@ -92,7 +94,13 @@ Array adopt_strided(const Device& device, Data* data, DType dtype, Shape shape, 
             throw Error(ErrorCode::out_of_range,
                         fmt::format("adopt of shape {}: its strides reach beyond any memory", to_string(shape)));
     }
-    const std::size_t size = count == 0 ? 0 : static_cast<std::size_t>(after - before) + size_bytes(dtype);
+    std::int64_t reach = 0;
+    if (__builtin_sub_overflow(after, before, &reach) ||
+        __builtin_add_overflow(reach, static_cast<std::int64_t>(size_bytes(dtype)), &reach)) {
+        throw Error(ErrorCode::out_of_range,
+                    fmt::format("adopt of shape {}: its strides reach beyond any memory", to_string(shape)));
+    }
+    const std::size_t size = count == 0 ? 0 : static_cast<std::size_t>(reach);
     auto* first = const_cast<std::byte*>(static_cast<const std::byte*>(static_cast<const void*>(data))) + before;
     const Buffer buffer = adopt_range(device, first, size, may_write, options);
     return {buffer, dtype, std::move(shape), strides, static_cast<std::size_t>(-before)};
@@ -108,6 +116,8 @@ std::string improper_reason(DType dtype, bool is_swapped) {
 
 void check_improper_allowed(const Device& device, const std::string& file_name, FileAccess access, const AdoptOptions& options,
                             const std::string& reason) {
+    if (options.fallback == MemoryKind::adopted)
+        throw Error(ErrorCode::invalid_argument, "adopt: the fallback can't be adopted memory itself");
     check_copy_allowed(options, device, file_name, reason);
     if (access == FileAccess::read_write)
         throw Error(ErrorCode::unsupported,
@@ -126,20 +136,23 @@ Buffer adopt_file(const Device& device, const MappedFile& file, std::uint64_t of
                   const AdoptOptions& options) {
     if (size_bytes == 0) return {device, nullptr, 0, MemoryKind::adopted};
     AdoptOptions kept = options;
-    kept.owner = std::make_shared<const MappedFile>(file);
+    using Kept = std::pair<MappedFile, std::shared_ptr<const void>>;
+    kept.owner = std::make_shared<const Kept>(file, options.owner);
+    const std::string not_mapped = "the file can't be mapped, and is read into memory";
+    if (file.in_memory()) check_copy_allowed(options, device, printable_path(file.path()), not_mapped);
     const bool may_write = file.access() != FileAccess::read;
     const bool is_private = file.access() == FileAccess::copy_on_write;
     const driver::HostRange range{const_cast<std::byte*>(file.bytes().data()) + offset_bytes,
                                   static_cast<std::size_t>(size_bytes), may_write || file.in_memory(), !file.in_memory(),
                                   is_private && !file.in_memory()};
     std::string why_not;
-    if (auto buffer = adopt_in_place(device, range, may_write, kept, why_not)) return std::move(*buffer);
-    Buffer buffer = make_mirror(device, range, may_write, kept, why_not);
-    if (is_private || file.in_memory()) {
-        device.state()->write(buffer.memory(), 0, range.data, range.size_bytes);  // its written pages are not in the file
-    } else {
-        load_bytes(file, offset_bytes, Array(buffer, uint8, {static_cast<std::int64_t>(size_bytes)}));
+    if (auto buffer = adopt_in_place(device, range, may_write, kept, why_not)) {
+        if (file.in_memory())
+            buffer->memory()->set_residency({ZeroCopy::no, fmt::format("copied: {}; {}", not_mapped, buffer->residency())});
+        return std::move(*buffer);
     }
+    Buffer buffer = make_mirror(device, range, may_write, kept, why_not);
+    load_bytes(file, offset_bytes, Array(buffer, uint8, {static_cast<std::int64_t>(size_bytes)}));
     return buffer;
 }
 

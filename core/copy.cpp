@@ -42,6 +42,10 @@ void copy_on_device(Queue& queue, const Array& source, const Array& destination)
 }
 
 void copy_between_devices(const Array& source, const Array& destination) {
+    // Both may have adopted the same memory.
+    if (overlap(source, destination) == Overlap::partial) {
+        throw Error(ErrorCode::invalid_argument, "copy: the arrays overlap in memory, but not element for element");
+    }
     source.memory()->uses.wait();
     destination.memory()->uses.wait();
     const Array from = dense(source, DenseOrder::c);

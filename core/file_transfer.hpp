@@ -9,8 +9,9 @@
 
 namespace tandem {
 
-/// Fills `array`, which is dense, with the file's bytes from `offset_bytes` on; waits. Reads with `pread`, so that a file that
-/// has become shorter is an error. Host memory is bounded; where host and device share memory, the bytes are read into place.
+/// Fills `array`, which is dense, with the file's bytes from `offset_bytes` on; waits. Reads with `pread` (but what a
+/// copy-on-write mapping holds), so that a file that has become shorter is an error. Host memory is bounded; where host and
+/// device share memory, the bytes are read into place.
 void load_bytes(const MappedFile& file, std::uint64_t offset_bytes, const Array& array);
 
 /// Appends the bytes of `array`, which is dense, to `file`; waits. Host memory is bounded.

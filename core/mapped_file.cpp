@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,12 +23,6 @@ namespace {
 
 // What a file without a size is read in, and what its memory grows by at least.
 constexpr std::size_t chunk_bytes = std::size_t{1} << 20U;
-
-// /dev/zero, full, random and urandom, which would be read for ever.
-bool is_endless(const struct stat& status) {
-    const unsigned device = minor(status.st_rdev);
-    return S_ISCHR(status.st_mode) && major(status.st_rdev) == 1 && (device == 5 || device == 7 || device == 8 || device == 9);
-}
 
 // The size that can be mapped: 0 for what has none of its own.
 std::uint64_t mappable_bytes(const FileDescriptor& file, const struct stat& status) {
@@ -120,7 +113,7 @@ MappedFile MappedFile::open(const std::filesystem::path& path, const MapOptions&
     if (::fstat(descriptor, &status) != 0) {
         throw io_error(path, "fstat", errno);
     }
-    if (is_endless(status)) {
+    if (has_no_end(status)) {
         throw Error(ErrorCode::io, fmt::format("{}: open: a device without an end", printable_path(path)), EINVAL);
     }
     int map_error = ENODEV;

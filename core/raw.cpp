@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/adoption.hpp"
+#include "core/driver.hpp"
 #include "core/file_transfer.hpp"
 #include "core/output_file.hpp"
 #include "core/posix_file.hpp"
@@ -62,6 +63,7 @@ Array map(const Device& device, const std::filesystem::path& path, DType dtype, 
         check_improper_allowed(device, name, access, options, reason);
         Array array = load_from(device, file, dtype, found, offset_bytes, options.fallback);
         array.set_residency(ZeroCopy::no, fmt::format("{}: {}", array.residency(), reason));
+        if (array.count() != 0) array.memory()->is_writable = access != FileAccess::read;
         return array;
     }
     const std::uint64_t bytes = static_cast<std::uint64_t>(element_count(found, size_bytes(dtype))) * size_bytes(dtype);

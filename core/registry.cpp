@@ -1,6 +1,7 @@
 // Which backends and devices there are, and opening them.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -148,7 +149,9 @@ void Device::throw_moved_from() {
 }
 
 void finish_work_at_exit() noexcept {
+    static const pid_t process = ::getpid();
     std::atexit([] {
+        if (::getpid() != process) return;  // a fork's child has none of the threads that the work is waiting for
         std::vector<std::shared_ptr<DeviceState>> states;
         {
             OpenDevices& open = open_devices();

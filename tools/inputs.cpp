@@ -390,7 +390,9 @@ Array load(const Device& device, const Input& input, const RawOptions& options, 
     Array array;
     naming(input, [&] {
         array = input.is_raw ? load_raw(device, input, options, strict, kind) : load_npy(device, input, options, strict, kind);
-        if (input.stream) array.set_residency(array.zero_copy(), with_stream_named(array.residency(), input));
+        if (!input.stream) return;
+        const std::string where = with_stream_named(array.residency(), input);
+        array.set_residency(ZeroCopy::no, kind == MemoryKind::adopted ? "read from a stream into memory; " + where : where);
     });
     return array;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/adoption.hpp"
+#include "core/driver.hpp"
 #include "core/elementwise.hpp"
 #include "core/file_transfer.hpp"
 #include "core/npy/header.hpp"
@@ -135,6 +136,7 @@ Array map(const Device& device, const File& file, const AdoptOptions& options, s
         check_improper_allowed(device, name, file.mapping().access(), options, reason);
         Array array = load(device, file, as, options.fallback);
         array.set_residency(ZeroCopy::no, fmt::format("{}: {}", array.residency(), reason));
+        if (array.count() != 0) array.memory()->is_writable = file.mapping().access() != FileAccess::read;
         return array;
     }
     Array array = array_on(adopt_file(device, file.mapping(), header.data_offset, header.data_bytes, options), type, header);

@@ -19,8 +19,9 @@ namespace tandem {
 struct AdoptOptions {
     /// Throw where the device would not work on the memory itself, for certain.
     bool require_zero_copy = false;
-    /// Kept until the last array and the last queued work on the memory are gone. Without one the caller keeps the memory so
-    /// long.
+    /// Kept as long as arrays refer to the memory, and until a queue that worked on it has seen that it is done: when it is
+    /// synchronised or dropped, or with later work. Memory that is copied, or has no bytes, does not need it. Without an owner
+    /// the caller keeps the memory so long.
     std::shared_ptr<const void> owner{};
     /// Where the bytes are copied to where the device can't work on them in place.
     MemoryKind fallback = MemoryKind::device;
@@ -32,9 +33,13 @@ struct AdoptOptions {
 /// Between views such a copy does not follow what the caller writes to the memory, nor the memory what the device does; and two
 /// adoptions of the same bytes are two copies.
 ///
-/// Any address and size will do. Memory may be adopted several times, by several devices, in overlapping parts. The device must
-/// not write to memory adopted as `const`: such work is refused. The caller must not unmap memory, nor shrink its file, while
-/// it is adopted; devices that have pinned its pages go on with the old ones, others end the process with SIGBUS.
+/// Any address and size will do. Memory may be adopted several times, by several devices, in overlapping parts. Each adoption
+/// then stands for itself where it comes to what `map` waits for and forbids: a view of one neither waits for work on another nor
+/// refuses it. Operations see that two adoptions overlap, but not that two mappings of one file do, which lie at different
+/// addresses.
+///
+/// The device must not write to memory adopted as `const`: such work is refused. The caller must not unmap memory, nor shrink its
+/// file, while it is adopted; devices that have pinned its pages go on with the old ones, others end the process with SIGBUS.
 ///
 /// Thread safe. Throws invalid_argument for memory that this process can't read, or can't write to where it is not adopted as
 /// const; unsupported with the reason on `require_zero_copy`; out_of_memory with the sizes, holding nothing.
@@ -64,6 +69,9 @@ template <class T>
 Array adopt(const Device& device, const std::vector<T>& elements, const AdoptOptions& options = {}) {
     return adopt(device, std::span<const T>(elements), options);
 }
+/// A temporary that can't be moved from would be gone before the device reads it.
+template <class T>
+Array adopt(const Device& device, const std::vector<T>&& elements, const AdoptOptions& options = {}) = delete;
 /// The array takes the vector over; `options.owner` is not used.
 template <class T>
 requires(!std::is_const_v<T>) Array adopt(const Device& device, std::vector<T>&& elements, AdoptOptions options = {}) {

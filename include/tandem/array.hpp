@@ -22,18 +22,6 @@ namespace tandem {
 template <class T>
 class HostArray;
 
-namespace detail {
-// The 64-bit integers that <cstdint> did not choose: `long long` where std::int64_t is `long`.
-template <class T>
-concept OtherInt64 = std::is_same_v<T, long long> && !std::is_same_v<T, std::int64_t>;
-template <class T>
-concept OtherUint64 = std::is_same_v<T, unsigned long long> && !std::is_same_v<T, std::uint64_t>;
-template <OtherInt64 T>
-struct DTypeOf<T> : DTypeOf<std::int64_t> {};
-template <OtherUint64 T>
-struct DTypeOf<T> : DTypeOf<std::uint64_t> {};
-}  // namespace detail
-
 /// A C++ type that stands for a dtype.
 template <class T>
 concept ElementType = requires {
@@ -161,7 +149,8 @@ HostArray<T> Array::map(Access access) const {
 /// A dense array of uninitialised elements. Throws as Buffer and `element_count` do.
 Array empty(const Device& device, DType dtype, Shape shape, MemoryKind kind = MemoryKind::device, Order order = Order::c);
 
-/// An uninitialised array on the same device with the same dtype, shape, memory kind and, where `array` is dense, order.
+/// An uninitialised array on the same device with the same dtype, shape, memory kind (`device` for `adopted`) and, where `array`
+/// is dense, order.
 Array empty_like(const Array& array);
 /// The same in memory of another kind.
 Array empty_like(const Array& array, MemoryKind kind);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include <tandem/half.hpp>
 
@@ -87,6 +88,15 @@ struct DTypeOf;
     };
 TANDEM_FOR_EACH_DTYPE(TANDEM_X)
 #undef TANDEM_X
+// The 64-bit integers that <cstdint> did not choose: `long long` where std::int64_t is `long`.
+template <class T>
+concept OtherInt64 = std::is_same_v<T, long long> && !std::is_same_v<T, std::int64_t>;
+template <class T>
+concept OtherUint64 = std::is_same_v<T, unsigned long long> && !std::is_same_v<T, std::uint64_t>;
+template <OtherInt64 T>
+struct DTypeOf<T> : DTypeOf<std::int64_t> {};
+template <OtherUint64 T>
+struct DTypeOf<T> : DTypeOf<std::uint64_t> {};
 }  // namespace detail
 
 /// The dtype of a C++ type: `dtype_of<float> == float32`.

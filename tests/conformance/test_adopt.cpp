@@ -71,6 +71,11 @@ std::size_t mappings() {
     return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
 }
 
+template <class Vector>
+concept CanAdopt = requires(Vector vector) {
+    adopt(device(), std::move(vector));
+};
+
 // Pages that a driver has pinned, in KiB.
 std::size_t pinned_kib() {
     std::ifstream status("/proc/self/status");
@@ -291,6 +296,61 @@ TEST_CASE("a copy-on-write file stays as it is") {
     std::memcpy(&before, elements.data() + 2 * 9999, 2);
     CHECK(array.map<std::uint16_t>(Access::read)[9999] == static_cast<std::uint16_t>(2 * before));
     CHECK(file.content() == content);
+}
+
+TEST_CASE("what the caller wrote to a copy-on-write file is what the device sees, copied or not") {
+    for (const char* order : {"<", ">"}) {
+        const TemporaryFile file(npy_file(uint16, {100}, Bytes(200), 128, order), disk);
+        const npy::File opened = npy::File::open(file.path(), false, {.access = FileAccess::copy_on_write});
+        opened.mapping().writable_bytes()[128] = std::byte{1};
+        opened.mapping().writable_bytes()[129] = std::byte{1};  // the same number in either order
+        Queue queue(device());
+        CHECK(to_vector<std::uint16_t>(queue, npy::map(device(), opened))[0] == 257);
+        CHECK(to_vector<std::uint16_t>(queue, npy::load(device(), opened))[0] == 257);
+    }
+}
+
+TEST_CASE("a file opened for reading is not written to, nor is a copy of it") {
+    for (const char* order : {"<", ">"}) {
+        const TemporaryFile file(npy_file(float32, {100}, make_elements(float32, 100, 2), 128, order), disk);
+        Queue queue(device());
+        CHECK_ERROR(ErrorCode::invalid_argument, "read-only", twice(queue, npy::map(device(), file.path())));
+    }
+}
+
+TEST_CASE("a file's array keeps the owner that it was given too") {
+    const TemporaryFile file(npy_file(float32, {100}, make_elements(float32, 100, 2)), disk);
+    auto owner = std::make_shared<int>(1);
+    const std::weak_ptr<int> watched = owner;
+    {
+        const Array array = npy::map(device(), file.path(), FileAccess::read_write, {.owner = std::move(owner)});
+        CHECK_FALSE(watched.expired());
+    }
+    CHECK(watched.expired());
+}
+
+TEST_CASE("ranges that no memory has are refused") {
+    std::vector<float> mine(100);
+    auto* bytes = reinterpret_cast<std::byte*>(mine.data());
+    CHECK_ERROR(ErrorCode::invalid_argument, "read", adopt_bytes(device(), std::span(bytes, SIZE_MAX - 100)));
+    CHECK_ERROR(ErrorCode::out_of_range, "strides",
+                adopt(device(), static_cast<void*>(bytes), float32, {2, 2}, Strides{INT64_MIN, 0}));
+    CHECK_ERROR(ErrorCode::invalid_argument, "fallback", adopt(device(), mine, {.fallback = MemoryKind::adopted}));
+    static_assert(CanAdopt<std::vector<float>> && !CanAdopt<const std::vector<float>>);
+}
+
+TEST_CASE("a copy between devices sees that both adopted the same memory") {
+    std::vector<std::int32_t> mine(100'000, 1);
+    const Array here = adopt(device(), std::span(mine).first(90'000));
+    for (const BackendInfo& backend : list_backends()) {
+        for (const DeviceInfo& info : backend.devices) {
+            if (info.spec == device().spec()) continue;
+            const Array there = adopt(open_device(info.spec), std::span(mine).last(90'000));
+            if (here.zero_copy() != ZeroCopy::yes || there.zero_copy() != ZeroCopy::yes) continue;  // they are copies
+            Queue queue(device());
+            CHECK_ERROR(ErrorCode::invalid_argument, "overlap", copy(queue, here, there));
+        }
+    }
 }
 
 TEST_CASE("zero copy is had or refused, never assumed") {
