@@ -97,8 +97,10 @@ Device device() {
 Buffer make_buffer(std::size_t size_bytes) {
     if (options().kind != MemoryKind::adopted) return {device(), size_bytes, options().kind};
     constexpr std::size_t page = 4096, lead = 80;
-    const std::shared_ptr<std::byte[]> pages(new (std::align_val_t(page)) std::byte[lead + size_bytes],
-                                             [](std::byte* bytes) { operator delete[](bytes, std::align_val_t(page)); });
+    // Not operator new, whose failure a sanitizer takes for the program's.
+    void* memory = std::aligned_alloc(page, (lead + size_bytes + page - 1) / page * page);
+    if (memory == nullptr) throw std::bad_alloc();
+    const std::shared_ptr<std::byte[]> pages(static_cast<std::byte*>(memory), &std::free);
     return adopt_bytes(device(), std::span(pages.get() + lead, size_bytes), {.owner = pages});
 }
 
