@@ -27,6 +27,11 @@ Buffer make_mirror(const Device& device, const driver::HostRange& range, bool ma
     return {device, std::move(memory), range.size_bytes, MemoryKind::adopted};
 }
 
+void check_options(const AdoptOptions& options) {
+    if (options.fallback == MemoryKind::adopted)
+        throw Error(ErrorCode::invalid_argument, "adopt: the fallback can't be adopted memory itself");
+}
+
 // Throws unsupported where zero copy is required: `what` can't be had in place, and why.
 void check_copy_allowed(const AdoptOptions& options, const Device& device, const std::string& what, const std::string& why_not) {
     if (!options.require_zero_copy) return;
@@ -37,8 +42,7 @@ void check_copy_allowed(const AdoptOptions& options, const Device& device, const
 // the reason in `why_not`.
 std::optional<Buffer> adopt_in_place(const Device& device, const driver::HostRange& range, bool may_write,
                                      const AdoptOptions& options, std::string& why_not) {
-    if (options.fallback == MemoryKind::adopted)
-        throw Error(ErrorCode::invalid_argument, "adopt: the fallback can't be adopted memory itself");
+    check_options(options);
     std::shared_ptr<driver::Memory> memory;
     try {
         memory = device.state()->native->adopt(range);
@@ -86,17 +90,16 @@ Array adopt_strided(const Device& device, Data* data, DType dtype, Shape shape, 
     if (strides.size() != shape.size()) {
         throw Error(ErrorCode::invalid_argument, fmt::format("adopt: {} strides for shape {}", strides.size(), to_string(shape)));
     }
-    std::int64_t before = 0, after = 0;
+    std::int64_t before = 0, after = 0, reach = 0;
+    bool overflows = false;
     for (std::size_t d = 0; d < shape.size() && count != 0; ++d) {
         std::int64_t span = 0;
         std::int64_t& side = strides[d] < 0 ? before : after;
-        if (__builtin_mul_overflow(strides[d], shape[d] - 1, &span) || __builtin_add_overflow(side, span, &side))
-            throw Error(ErrorCode::out_of_range,
-                        fmt::format("adopt of shape {}: its strides reach beyond any memory", to_string(shape)));
+        overflows |= __builtin_mul_overflow(strides[d], shape[d] - 1, &span) || __builtin_add_overflow(side, span, &side);
     }
-    std::int64_t reach = 0;
-    if (__builtin_sub_overflow(after, before, &reach) ||
-        __builtin_add_overflow(reach, static_cast<std::int64_t>(size_bytes(dtype)), &reach)) {
+    overflows |= __builtin_sub_overflow(after, before, &reach) ||
+                 __builtin_add_overflow(reach, static_cast<std::int64_t>(size_bytes(dtype)), &reach);
+    if (overflows) {
         throw Error(ErrorCode::out_of_range,
                     fmt::format("adopt of shape {}: its strides reach beyond any memory", to_string(shape)));
     }
@@ -114,21 +117,29 @@ std::string improper_reason(DType dtype, bool is_swapped) {
     return {};
 }
 
-void check_improper_allowed(const Device& device, const std::string& file_name, FileAccess access, const AdoptOptions& options,
-                            const std::string& reason) {
-    if (options.fallback == MemoryKind::adopted)
-        throw Error(ErrorCode::invalid_argument, "adopt: the fallback can't be adopted memory itself");
-    check_copy_allowed(options, device, file_name, reason);
-    if (access == FileAccess::read_write)
-        throw Error(ErrorCode::unsupported,
-                    fmt::format("{}: {} can't be written to in place: {}", device.spec(), file_name, reason));
+Array copy_improper(const Device& device, const MappedFile& file, const AdoptOptions& options, const std::string& reason,
+                    const std::function<Array()>& load) {
+    const std::string name = printable_path(file.path());
+    check_options(options);
+    check_copy_allowed(options, device, name, reason);
+    if (file.access() == FileAccess::read_write)
+        throw Error(ErrorCode::unsupported, fmt::format("{}: {} can't be written to in place: {}", device.spec(), name, reason));
+    Array array = load();
+    array.set_residency(ZeroCopy::no, fmt::format("{}: {}", array.residency(), reason));
+    if (array.count() != 0) array.memory()->is_writable = file.access() != FileAccess::read;
+    return array;
+}
+
+void make_proper(Queue& queue, const Array& array, bool is_swapped) {
+    if (array.count() == 0) return;
+    if (is_swapped) byteswap(queue, array, array);
+    if (array.dtype() == boolean) run_elementwise(queue, Op::copy, {&array}, array);
 }
 
 void make_proper(const Array& array, bool is_swapped) {
-    if (array.count() == 0) return;
+    if (improper_reason(array.dtype(), is_swapped).empty()) return;
     Queue queue(array.device());
-    if (is_swapped) byteswap(queue, array, array);
-    if (array.dtype() == boolean) run_elementwise(queue, Op::copy, {&array}, array);
+    make_proper(queue, array, is_swapped);
     queue.synchronize();
 }
 

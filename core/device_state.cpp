@@ -40,39 +40,32 @@ std::shared_ptr<driver::Memory> DeviceState::allocate(std::size_t size_bytes, Me
         if (error.code() != ErrorCode::out_of_memory) throw;
     }
     for (const auto& queue : queues) {
-        if (const auto last = queue->record()) last->wait();
+        queue->record()->wait();
         queue->reap();
     }
     return native->allocate(size_bytes, kind);
 }
 
+template <class Submit>
+void DeviceState::transfer(const std::shared_ptr<driver::Memory>& memory, std::size_t size_bytes, Submit&& submit) {
+    const std::lock_guard lock(transfer_mutex_);
+    if (transfer_ == nullptr) transfer_ = make_queue();
+    {
+        QueueState::Submission submission(*transfer_, size_bytes);
+        submission.use(memory);
+        submit(submission.native());
+    }
+    transfer_->synchronize();
+}
+
 void DeviceState::read(const std::shared_ptr<driver::Memory>& memory, std::size_t offset_bytes, std::byte* to,
                        std::size_t size_bytes) {
-    const std::lock_guard lock(transfer_mutex_);
-    QueueState& queue = transfer_queue();
-    {
-        QueueState::Submission submission(queue, size_bytes);
-        submission.use(memory);
-        submission.native().read(*memory, offset_bytes, to, size_bytes);
-    }
-    queue.synchronize();
+    transfer(memory, size_bytes, [&](driver::Queue& queue) { queue.read(*memory, offset_bytes, to, size_bytes); });
 }
 
 void DeviceState::write(const std::shared_ptr<driver::Memory>& memory, std::size_t offset_bytes, const std::byte* from,
                         std::size_t size_bytes) {
-    const std::lock_guard lock(transfer_mutex_);
-    QueueState& queue = transfer_queue();
-    {
-        QueueState::Submission submission(queue, size_bytes);
-        submission.use(memory);
-        submission.native().write(*memory, offset_bytes, from, size_bytes);
-    }
-    queue.synchronize();
-}
-
-QueueState& DeviceState::transfer_queue() {
-    if (transfer_ == nullptr) transfer_ = make_queue();
-    return *transfer_;
+    transfer(memory, size_bytes, [&](driver::Queue& queue) { queue.write(*memory, offset_bytes, from, size_bytes); });
 }
 
 }  // namespace tandem

@@ -33,12 +33,13 @@ struct DeviceState {
 
 private:
     std::vector<std::shared_ptr<QueueState>> live_queues();
-    QueueState& transfer_queue();  // made on first use; used with transfer_mutex_ held
+    template <class Submit>
+    void transfer(const std::shared_ptr<driver::Memory>& memory, std::size_t size_bytes, Submit&& submit);
 
     std::mutex mutex_;
     std::vector<std::weak_ptr<QueueState>> queues_;
     std::mutex transfer_mutex_;
-    std::shared_ptr<QueueState> transfer_;
+    std::shared_ptr<QueueState> transfer_;  // made on first use; used with transfer_mutex_ held
 };
 
 }  // namespace tandem

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "core/adoption.hpp"
-#include "core/driver.hpp"
 #include "core/file_transfer.hpp"
 #include "core/output_file.hpp"
 #include "core/posix_file.hpp"
@@ -58,17 +57,13 @@ Array map(const Device& device, const std::filesystem::path& path, DType dtype, 
           std::uint64_t offset_bytes, FileAccess access, const AdoptOptions& options) {
     const MappedFile file = MappedFile::open(path, access);
     const Shape found = shape_of(file, dtype, shape, offset_bytes);
-    const std::string name = printable_path(path);
     if (const std::string reason = improper_reason(dtype, false); !reason.empty()) {
-        check_improper_allowed(device, name, access, options, reason);
-        Array array = load_from(device, file, dtype, found, offset_bytes, options.fallback);
-        array.set_residency(ZeroCopy::no, fmt::format("{}: {}", array.residency(), reason));
-        if (array.count() != 0) array.memory()->is_writable = access != FileAccess::read;
-        return array;
+        return copy_improper(device, file, options, reason,
+                             [&] { return load_from(device, file, dtype, found, offset_bytes, options.fallback); });
     }
     const std::uint64_t bytes = static_cast<std::uint64_t>(element_count(found, size_bytes(dtype))) * size_bytes(dtype);
     Array array(adopt_file(device, file, offset_bytes, bytes, options), dtype, found);
-    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), name));
+    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), printable_path(path)));
     return array;
 }
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/adoption.hpp"
-#include "core/driver.hpp"
 #include "core/elementwise.hpp"
 #include "core/file_transfer.hpp"
 #include "core/npy/header.hpp"
@@ -130,17 +129,12 @@ Array load(const Device& device, const std::filesystem::path& path, std::optiona
 Array map(const Device& device, const File& file, const AdoptOptions& options, std::optional<DType> as) {
     const ItemType type = item_type(file, as);
     const Header& header = file.header();
-    const std::string name = printable_path(file.mapping().path());
     if (header.data_bytes == 0) return array_on(Buffer(device, nullptr, 0, MemoryKind::adopted), type, header);
     if (const std::string reason = improper_reason(type.dtype.value_or(uint8), type.swapped); !reason.empty()) {
-        check_improper_allowed(device, name, file.mapping().access(), options, reason);
-        Array array = load(device, file, as, options.fallback);
-        array.set_residency(ZeroCopy::no, fmt::format("{}: {}", array.residency(), reason));
-        if (array.count() != 0) array.memory()->is_writable = file.mapping().access() != FileAccess::read;
-        return array;
+        return copy_improper(device, file.mapping(), options, reason, [&] { return load(device, file, as, options.fallback); });
     }
     Array array = array_on(adopt_file(device, file.mapping(), header.data_offset, header.data_bytes, options), type, header);
-    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), name));
+    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), printable_path(file.mapping().path())));
     return array;
 }
 
@@ -185,10 +179,11 @@ Records load_fields(const Device& device, const std::filesystem::path& path, Mem
     const Array bytes(*buffer, uint8, {static_cast<std::int64_t>(header.data_bytes)});
     load_bytes(file.mapping(), header.data_offset, bytes);
     Records records(header, std::move(buffer), fmt::format("{}, loaded from {}", bytes.residency(), printable_path(path)));
+    Queue queue(device);
     for_each_leaf(header.fields, "", [&](const std::string& name, const Field& field) {
-        if (!improper_reason(field.type.dtype.value_or(uint8), field.type.swapped).empty())
-            make_proper(records.field(name), field.type.swapped);
+        make_proper(queue, records.field(name), field.type.swapped);
     });
+    queue.synchronize();
     return records;
 }
 
