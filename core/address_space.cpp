@@ -1,41 +1,42 @@
 #include "core/address_space.hpp"
 
 #include <cinttypes>
-#include <cstdint>
 #include <cstdio>
-#include <memory>
+#include <fstream>
 
 #include "tandem/error.hpp"
 
 namespace tandem {
 
+std::optional<MapsLine> parse_maps_line(const std::string& line) {
+    MapsLine mapping;
+    char rights[5] = {};
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNu64, &mapping.begin, &mapping.end, rights,
+                    &mapping.inode) != 4) {
+        return std::nullopt;
+    }
+    mapping.is_readable = rights[0] == 'r';
+    mapping.is_writable = rights[1] == 'w';
+    mapping.is_private = rights[3] == 'p';
+    return mapping;
+}
+
 RangeFacts facts_of(const void* address, std::size_t size_bytes) {
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"), &std::fclose);
-    if (maps == nullptr) throw Error(ErrorCode::io, "/proc/self/maps: can't be opened");
+    std::ifstream maps("/proc/self/maps");
+    if (!maps) throw Error(ErrorCode::io, "/proc/self/maps: can't be opened");
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
     const std::uintptr_t end = begin + size_bytes;
     RangeFacts facts;
     std::uintptr_t reached = begin;  // all before it is accounted for
-    char line[512];                  // longer lines have longer paths, which are not needed
-    bool at_start = true;
-    while (reached < end && std::fgets(line, sizeof line, maps.get()) != nullptr) {
-        const bool is_start = at_start;
-        at_start = false;
-        for (const char* c = line; *c != '\0'; ++c)
-            at_start = at_start || *c == '\n';
-        if (!is_start) continue;
-        std::uintptr_t first = 0, last = 0;
-        char permissions[5] = {};
-        std::uint64_t inode = 0;
-        if (std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*s %*s %" SCNu64, &first, &last, permissions, &inode) != 4)
-            continue;
-        if (last <= reached) continue;
-        if (first > reached) break;  // a gap
-        reached = last;
-        facts.is_mapped = facts.is_mapped && permissions[0] == 'r';
-        facts.is_writable = facts.is_writable && permissions[1] == 'w';
-        facts.is_file = facts.is_file || inode != 0;
-        facts.is_private_file = facts.is_private_file || (inode != 0 && permissions[3] == 'p');
+    for (std::string line; reached < end && std::getline(maps, line);) {
+        const auto mapping = parse_maps_line(line);
+        if (!mapping || mapping->end <= reached) continue;
+        if (mapping->begin > reached) break;  // a gap
+        reached = mapping->end;
+        facts.is_mapped = facts.is_mapped && mapping->is_readable;
+        facts.is_writable = facts.is_writable && mapping->is_writable;
+        facts.is_file = facts.is_file || mapping->inode != 0;
+        facts.is_private_file = facts.is_private_file || (mapping->inode != 0 && mapping->is_private);
     }
     facts.is_mapped = facts.is_mapped && reached >= end;
     return facts;

@@ -2,8 +2,23 @@
 // What this process has mapped where.
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
 
 namespace tandem {
+
+/// A mapping as /proc/self/maps and smaps head it.
+struct MapsLine {
+    std::uintptr_t begin = 0, end = 0;
+    bool is_readable = false;
+    bool is_writable = false;
+    bool is_private = false;
+    std::uint64_t inode = 0;  ///< 0: no file
+};
+
+/// "BEGIN-END rights offset device inode path"; nothing for other lines, which smaps has between them.
+std::optional<MapsLine> parse_maps_line(const std::string& line);
 
 /// What is known of a range of memory. Of a range over several mappings, what holds for any of them counts.
 struct RangeFacts {

@@ -5,30 +5,11 @@
 #include <fstream>
 #include <string>
 #include <string_view>
-#include <system_error>
+
+#include "core/address_space.hpp"
 
 namespace tandem {
 namespace {
-
-struct AddressRange {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-};
-
-// The range that a line "BEGIN-END rights offset device inode path" is about, or nothing for the lines on its facts.
-std::optional<AddressRange> parse_range(std::string_view line) {
-    AddressRange range;
-    const char* const end = line.data() + line.size();
-    const auto first = std::from_chars(line.data(), end, range.begin, 16);
-    if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') {
-        return std::nullopt;
-    }
-    const auto last = std::from_chars(first.ptr + 1, end, range.end, 16);
-    if (last.ec != std::errc() || last.ptr == end || *last.ptr != ' ') {
-        return std::nullopt;
-    }
-    return range;
-}
 
 // The number in "KEY:    123 kB", which counts KiB, or in "KEY:    1".
 std::uint64_t parse_number(std::string_view value) {
@@ -60,7 +41,7 @@ std::optional<MappingFacts> mapping_facts(const void* data, std::size_t size_byt
     bool tells_eligibility = false;
     bool inside = false;
     for (std::string line; std::getline(smaps, line);) {
-        if (const auto range = parse_range(line)) {
+        if (const auto range = parse_maps_line(line)) {
             if (range->begin >= end) {
                 break;
             }
