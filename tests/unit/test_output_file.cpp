@@ -1,5 +1,4 @@
 #include <doctest/doctest.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -8,9 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <chrono>
 #include <climits>
 #include <csignal>
 #include <exception>
@@ -403,88 +400,6 @@ TEST_CASE("output file: a target that becomes a directory meanwhile") {
               return 0;
           }) == EISDIR);
     CHECK(folder.names() == Names{"a"});
-}
-
-TEST_CASE("output file: a full device, written directly") {
-    OutputFile out("/dev/full");
-    CHECK(expect_error(ErrorCode::io, {"/dev/full: write at offset 0: No space left on device"}, [&] {
-              out.write(as_bytes("x"));
-              return 0;
-          }) == ENOSPC);
-    expect_error(ErrorCode::invalid_argument, {"a write failed"}, [&] {
-        out.commit();
-        return 0;
-    });
-}
-
-TEST_CASE("output file: devices and pipes are written directly") {
-    const ScratchFolder folder;
-    {
-        OutputFile null("/dev/null");
-        null.write(as_bytes("anything"));
-        null.commit();
-    }
-    CHECK(fs::is_character_file("/dev/null"));
-    const fs::path path = folder / "pipe";
-    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    std::string received;
-    std::thread reader([&] { received = read_text(path); });
-    {
-        OutputFile out(path);
-        // More than a pipe holds, so that writes are cut short.
-        out.write(as_bytes(std::string(300000, 'p')));
-        CHECK(out.size_bytes() == 300000);
-        out.commit();
-    }
-    reader.join();
-    CHECK((received == std::string(300000, 'p')));
-    CHECK(fs::is_fifo(path));
-    CHECK(folder.names() == Names{"pipe"});
-}
-
-TEST_CASE("output file: a pipe that does not block is waited for") {
-    std::array<int, 2> ends{};
-    REQUIRE(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0);
-    std::string received;
-    std::thread reader([&] {
-        std::array<char, 4096> buffer{};
-        for (;;) {
-            const ssize_t count = ::read(ends[0], buffer.data(), buffer.size());
-            if (count > 0) {
-                received.append(buffer.data(), static_cast<std::size_t>(count));
-            } else if (count == 0) {
-                return;
-            } else {
-                std::this_thread::sleep_for(std::chrono::microseconds(100));
-            }
-        }
-    });
-    {
-        OutputFile out("/dev/fd/" + std::to_string(ends[1]));
-        out.write(as_bytes(std::string(500000, 'q')));
-        out.commit();
-    }
-    ::close(ends[1]);
-    reader.join();
-    ::close(ends[0]);
-    CHECK((received == std::string(500000, 'q')));
-}
-
-TEST_CASE("output file: a descriptor of this process is written on, not replaced") {
-    const ScratchFolder folder;
-    const fs::path path = folder.write("log", "before ");
-    const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-    REQUIRE(descriptor >= 0);
-    {
-        OutputFile out("/proc/self/fd/" + std::to_string(descriptor));
-        out.write(as_bytes("after"));
-        out.commit();
-    }
-    REQUIRE(::write(descriptor, "!", 1) == 1);
-    ::close(descriptor);
-    CHECK(read_text(path) == "before after!");
-    CHECK(folder.names() == Names{"log"});
-    CHECK(refuse("/dev/fd/999", {"/dev/fd/999", "Bad file descriptor"}) == EBADF);
 }
 
 TEST_CASE("output file: a limit on file sizes") {
