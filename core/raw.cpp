@@ -6,22 +6,19 @@
 #include "core/file_transfer.hpp"
 #include "core/output_file.hpp"
 #include "core/posix_file.hpp"
+#include "core/raw.hpp"
 #include "core/staging.hpp"
 #include "tandem/error.hpp"
 
 namespace tandem::raw {
 
-namespace {
-
-// The shape that a file's bytes from `offset_bytes` on have. Throws bad_file where they are too few, or no multiple of an
-// element.
-Shape shape_of(const MappedFile& file, DType dtype, const std::optional<Shape>& shape, std::uint64_t offset_bytes) {
-    const std::string name = printable_path(file.path());
-    if (offset_bytes > file.size_bytes()) {
+Shape shape_in_file(const std::string& name, std::uint64_t file_bytes, DType dtype, const std::optional<Shape>& shape,
+                    std::uint64_t offset_bytes) {
+    if (offset_bytes > file_bytes) {
         throw Error(ErrorCode::bad_file,
-                    fmt::format("{}: data at offset {} needed, {} bytes found", name, offset_bytes, file.size_bytes()));
+                    fmt::format("{}: data at offset {} needed, {} bytes found", name, offset_bytes, file_bytes));
     }
-    const std::uint64_t available = file.size_bytes() - offset_bytes;
+    const std::uint64_t available = file_bytes - offset_bytes;
     const std::size_t item_bytes = size_bytes(dtype);
     if (shape) {
         const auto needed = static_cast<std::uint64_t>(element_count(*shape, item_bytes)) * item_bytes;
@@ -34,6 +31,12 @@ Shape shape_of(const MappedFile& file, DType dtype, const std::optional<Shape>& 
                                                      offset_bytes, item_bytes, to_string(dtype), available));
     }
     return shape.value_or(Shape{static_cast<std::int64_t>(available / item_bytes)});
+}
+
+namespace {
+
+Shape shape_of(const MappedFile& file, DType dtype, const std::optional<Shape>& shape, std::uint64_t offset_bytes) {
+    return shape_in_file(printable_path(file.path()), file.size_bytes(), dtype, shape, offset_bytes);
 }
 
 Array load_from(const Device& device, const MappedFile& file, DType dtype, const Shape& shape, std::uint64_t offset_bytes,

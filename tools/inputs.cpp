@@ -20,6 +20,7 @@
 #include "core/npy/magic.hpp"
 #include "core/posix_file.hpp"
 #include "core/printable.hpp"
+#include "core/raw.hpp"
 #include "tools/outputs.hpp"
 
 namespace tandem::command {
@@ -200,23 +201,8 @@ void keep_raw(const Input& input, const RawOptions& options, bool strict) {
     }
 }
 
-// What `raw::load` says of files that are too short, in the same words.
 void check_raw_extent(const std::string& name, const RawOptions& options, std::uint64_t file_bytes) {
-    const std::uint64_t offset = raw_offset(options);
-    if (offset > file_bytes) {
-        throw Error(ErrorCode::bad_file, fmt::format("{}: data at offset {} needed, {} bytes found", name, offset, file_bytes));
-    }
-    const std::uint64_t found = file_bytes - offset;
-    const std::size_t item_bytes = size_bytes(*options.dtype);
-    const std::optional<std::uint64_t> needed = raw_bytes(options);
-    if (needed && *needed > found) {
-        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: {} bytes needed for shape {} of {}, {} found", name, offset,
-                                                     *needed, to_string(*options.shape), to_string(*options.dtype), found));
-    }
-    if (!needed && found % item_bytes != 0) {
-        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: a multiple of {} bytes needed for {}, {} found", name,
-                                                     offset, item_bytes, to_string(*options.dtype), found));
-    }
+    (void)raw::shape_in_file(name, file_bytes, *options.dtype, options.shape, raw_offset(options));
 }
 
 // Standard input and its kind, where it is a file: whoever reads on finds what follows the data.
