@@ -24,7 +24,8 @@ struct StridedLayout {
     std::int64_t shape[max_kernel_dimensions];
     std::int64_t strides_bytes[max_operands][max_kernel_dimensions];
 };
-static_assert(sizeof(StridedLayout) == sizeof(std::int64_t) * static_cast<std::size_t>(1 + max_kernel_dimensions * (1 + max_operands)));
+static_assert(sizeof(StridedLayout) ==
+              sizeof(std::int64_t) * static_cast<std::size_t>(1 + max_kernel_dimensions * (1 + max_operands)));
 
 /// Contiguous data is walked in packs of 16 bytes, each read and written as 16 / width accesses of `width` bytes.
 inline constexpr std::size_t pack_bytes = 16;
