@@ -68,6 +68,7 @@ public:
     /// Native call: cuMemPrefetchAsync.
     std::string prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) override;
     std::unique_ptr<driver::Event> record() override;
+    [[nodiscard]] driver::EventInterval event_interval() const noexcept override { return driver::EventInterval::on_gpu(); }
     void wait_for(const driver::Event& event) override;
     void synchronize() override;
 

@@ -38,13 +38,6 @@ Queue::Queue(std::shared_ptr<Device> device)
       kernels_(device_->programs()),
       is_gpu_(device_->info().type != DeviceType::cpu) {}
 
-driver::EventInterval Queue::event_interval() const noexcept {
-    if (!is_gpu_) return {};
-    driver::EventInterval interval;
-    interval.operations = 512;
-    return interval;
-}
-
 void Queue::submitted(std::size_t size_bytes) {
     if (size_bytes < flush_bytes && (is_gpu_ || ++unflushed_ < cpu_flush_commands)) return;
     unflushed_ = 0;
