@@ -1,6 +1,7 @@
 #include "harness.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +17,18 @@ nlohmann::json& results() {
     return all;
 }
 
+double cpu_seconds_so_far() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+double median_of(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
 }  // namespace
 
 double Candidate::best() const {
@@ -23,9 +36,7 @@ double Candidate::best() const {
 }
 
 double Candidate::median() const {
-    std::vector<double> sorted = seconds;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
+    return median_of(seconds);
 }
 
 void measure(std::vector<Candidate>& candidates, int rounds) {
@@ -33,11 +44,15 @@ void measure(std::vector<Candidate>& candidates, int rounds) {
         for (Candidate& candidate : candidates) {
             // The first run after another candidate's pays for what changed with it: a GPU's context, the caches.
             for (const bool counts : {false, true}) {
+                const double cpu_before = cpu_seconds_so_far();
                 const auto start = std::chrono::steady_clock::now();
                 candidate.run();
                 const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+                const double cpu = cpu_seconds_so_far() - cpu_before;
                 if (candidate.settle) candidate.settle();
-                if (counts && round >= 0) candidate.seconds.push_back(taken.count());
+                if (!counts || round < 0) continue;
+                candidate.seconds.push_back(taken.count());
+                candidate.cpu_seconds.push_back(cpu);
             }
         }
     }
@@ -50,13 +65,16 @@ void report(const std::string& job, const std::string& device, const std::vector
     const auto rival = std::min_element(candidates.begin() + 1, candidates.end(), faster);
     const auto figure = [&](const Candidate& candidate) {
         const double seconds = candidate.median();
-        return work.bytes > 0 ? fmt::format("{:9.1f} GB/s", work.bytes / seconds / 1e9)
+        return work.bytes > 0 ? fmt::format("{:9.1f} GB/s, {:5.3f} CPU s/GB", work.bytes / seconds / 1e9,
+                                            median_of(candidate.cpu_seconds) * 1e9 / work.bytes)
                               : fmt::format("{:9.3f} us  ", seconds * 1e6 / work.calls);
     };
     nlohmann::json row{{"job", job}, {"device", device}, {"target", target}, {"bytes", work.bytes}, {"calls", work.calls}};
     for (const Candidate& candidate : candidates) {
-        row["candidates"].push_back(
-            {{"name", candidate.name}, {"best_seconds", candidate.best()}, {"median_seconds", candidate.median()}});
+        row["candidates"].push_back({{"name", candidate.name},
+                                     {"best_seconds", candidate.best()},
+                                     {"median_seconds", candidate.median()},
+                                     {"median_cpu_seconds", median_of(candidate.cpu_seconds)}});
     }
     std::string verdict;
     if (rival != candidates.end()) {

@@ -13,7 +13,8 @@ struct Candidate {
     std::string name;
     std::function<void()> run;
     std::function<void()> settle{};
-    std::vector<double> seconds{};  ///< of each round
+    std::vector<double> seconds{};      ///< of each round
+    std::vector<double> cpu_seconds{};  ///< of all of the process's threads, in each round
 
     [[nodiscard]] double best() const;
     [[nodiscard]] double median() const;

@@ -28,6 +28,13 @@ Candidate cuda_pinned_allocation(std::size_t bytes);
 /// An OpenMP loop of `out = a + b` over memory that is there.
 Candidate openmp_add(const float* a, const float* b, float* out, std::int64_t count);
 
+/// Reading a whole file by `threads` threads that `pread` pieces of `piece_bytes` into memory of their own, around the page cache
+/// (O_DIRECT) or through it.
+Candidate parallel_read(const std::string& path, int threads, std::size_t piece_bytes, bool around_page_cache);
+/// Writing `bytes` to a new file in `folder`, by `threads` threads that `pwrite` pieces of memory that is there; with `flushes`,
+/// to the storage too. The file is gone afterwards.
+Candidate parallel_write(const std::string& folder, std::size_t bytes, int threads, std::size_t piece_bytes, bool flushes);
+
 /// Launches of a small kernel through the driver itself, `repeats` of them a run.
 Candidate cuda_raw_launch(int repeats);
 Candidate opencl_raw_launch(const std::string& platform, const std::string& name, int repeats);

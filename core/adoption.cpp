@@ -8,8 +8,8 @@
 #include "core/device_state.hpp"
 #include "core/driver.hpp"
 #include "core/elementwise.hpp"
-#include "core/file_transfer.hpp"
 #include "core/posix_file.hpp"
+#include "core/transport/file_transfer.hpp"
 #include "tandem/error.hpp"
 #include "tandem/ops.hpp"
 

@@ -7,6 +7,7 @@
 #include "core/device_state.hpp"
 #include "core/elementwise.hpp"
 #include "core/staging.hpp"
+#include "core/transport/file_transfer.hpp"
 #include "tandem/array.hpp"
 #include "tandem/error.hpp"
 
@@ -51,9 +52,10 @@ void copy_between_devices(const Array& source, const Array& destination) {
     const Array from = dense(source, DenseOrder::c);
     const bool in_place = destination.is_dense(Order::c);
     const Array to = in_place ? destination : empty(destination.device(), destination.dtype(), destination.shape());
-    fill_in_pieces(to, [&](std::size_t offset_bytes, std::span<std::byte> piece) {
+    CalledSource pieces([&](std::uint64_t offset_bytes, std::span<std::byte> piece) {
         from.device().state()->read(from.memory(), from.offset_bytes() + offset_bytes, piece.data(), piece.size());
     });
+    load_bytes(pieces, to);
     if (in_place) return;
     Queue queue(destination.device());
     copy_on_device(queue, to, destination);

@@ -28,6 +28,7 @@ void DeviceState::finish() noexcept {
     } catch (...) {
         // A lost device has nothing pending.
     }
+    transport.finish();
 }
 
 std::shared_ptr<driver::Memory> DeviceState::allocate(std::size_t size_bytes, MemoryKind kind) {

@@ -7,14 +7,16 @@
 
 #include "core/driver.hpp"
 #include "core/queue_state.hpp"
+#include "core/transport/transport.hpp"
 
 namespace tandem {
 
 /// Shared by every Device handle of one device. Thread safe.
 struct DeviceState {
-    explicit DeviceState(std::shared_ptr<driver::Device> device) : native(std::move(device)) {}
+    explicit DeviceState(std::shared_ptr<driver::Device> device) : native(std::move(device)), transport(*this) {}
 
     const std::shared_ptr<driver::Device> native;
+    Transport transport;
 
     std::shared_ptr<QueueState> make_queue();
 

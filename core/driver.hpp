@@ -181,6 +181,9 @@ public:
     /// Memory that is `range`, in place; the bytes stay valid as long as it lives. Throws unsupported with the reason in a few
     /// words, where the device can't work on them in place; out_of_memory, holding nothing.
     virtual std::shared_ptr<Memory> adopt(const HostRange& range) = 0;
+    /// How many threads that read a cached file are needed to beat the device's own copies from the file's pages, adopted window
+    /// by window: with fewer, core/ loads files so. 0: never. The default.
+    [[nodiscard]] virtual unsigned readers_worth_adopting() const noexcept { return 0; }
     /// Tells the driver how `shared` memory is going to be used. Returns why nothing came of it; empty where it was taken. The
     /// default: no advice is taken.
     virtual std::string advise(Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, MemoryAdvice advice);

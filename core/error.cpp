@@ -22,6 +22,8 @@ std::string_view to_string(ErrorCode code) noexcept {
             return "bad_file";
         case ErrorCode::io:
             return "io";
+        case ErrorCode::cancelled:
+            return "cancelled";
         case ErrorCode::internal:
             return "internal";
     }

@@ -167,6 +167,10 @@ bool MappedFile::in_memory() const noexcept {
     return state_ && state_->in_memory;
 }
 
+int MappedFile::descriptor() const noexcept {
+    return state_ ? state_->file.number() : -1;
+}
+
 const MapGrants& MappedFile::grants() const noexcept {
     static const MapGrants none;
     return state_ ? state_->grants : none;

@@ -231,16 +231,30 @@ void OutputFile::discard() noexcept {
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
-    if (descriptor_ < 0) {
+    try {
+        write_at(reserve(bytes.size()), bytes);
+    } catch (...) {
+        // At once, so that a full disk has its space back.
+        discard();
+        throw;
+    }
+}
+
+std::uint64_t OutputFile::reserve(std::uint64_t size_bytes) {
+    return std::exchange(size_bytes_, size_bytes_ + size_bytes);
+}
+
+void OutputFile::write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes) {
+    if (descriptor_ < 0 || has_failed_) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: write: the file is committed, or an earlier write failed", printable_path(path_)));
     }
     while (!bytes.empty()) {
         // A pipe has no offsets, and what /dev/stdout leads to may be appended to by others.
         const ssize_t count = direct_ ? ::write(descriptor_, bytes.data(), bytes.size())
-                                      : ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(size_bytes_));
+                                      : ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset_bytes));
         if (count >= 0) {
-            size_bytes_ += static_cast<std::uint64_t>(count);
+            offset_bytes += static_cast<std::uint64_t>(count);
             bytes = bytes.subspan(static_cast<std::size_t>(count));
             continue;
         }
@@ -249,15 +263,14 @@ void OutputFile::write(std::span<const std::byte> bytes) {
             pollfd ready{.fd = descriptor_, .events = POLLOUT, .revents = 0};
             ::poll(&ready, 1, -1);
         } else if (error != EINTR) {
-            // At once, so that a full disk has its space back; and nothing incomplete can be committed later.
-            discard();
-            throw io_error(path_, fmt::format("write at offset {}", size_bytes_), error);
+            has_failed_ = true;  // nothing incomplete can be committed later
+            throw io_error(path_, fmt::format("write at offset {}", offset_bytes), error);
         }
     }
 }
 
 void OutputFile::commit() {
-    if (descriptor_ < 0) {
+    if (descriptor_ < 0 || has_failed_) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: commit: the file is committed, or a write failed", printable_path(path_)));
     }

@@ -1,10 +1,13 @@
 #pragma once
 // A file that becomes visible only when it is complete.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
+
+#include "core/transport/sink.hpp"
 
 namespace tandem {
 
@@ -18,19 +21,29 @@ namespace tandem {
 /// An existing file that may not be written is refused, though renaming over it would be possible. A failed write gives its disk
 /// space back at once, and can't be committed after.
 ///
-/// Not thread safe. Throws io with the path, the offset and the system's reason (a full disk too).
+/// Not thread safe, but for `write_at`. Throws io with the path, the offset and the system's reason (a full disk too).
 /// Native calls: open(O_TMPFILE), fchown, fchmod, pwrite, fsync, linkat, rename, fsync of the folder.
-class OutputFile {
+class OutputFile final : public Sink {
 public:
     /// Refuses a directory, a folder that is not there or may not be written to, and a file that may not be written.
     /// Without `unnamed` it uses a hidden file from the start, as on filesystems that have no O_TMPFILE.
     explicit OutputFile(const std::filesystem::path& path, bool unnamed = true);
-    ~OutputFile();
-    OutputFile(const OutputFile&) = delete;
-    OutputFile& operator=(const OutputFile&) = delete;
+    ~OutputFile() override;
 
     /// Appends `bytes`.
     void write(std::span<const std::byte> bytes);
+
+    /// Appends room for `size_bytes`, for `write_at` to fill; where it starts.
+    std::uint64_t reserve(std::uint64_t size_bytes);
+    /// Writes into what was reserved; from several threads, each its own part. A file that `is_sequential` takes the parts in
+    /// order. After a failure the file can't be committed.
+    void write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes) override;
+    /// Written in place and from the front to the end: a pipe, /dev/stdout, what is no regular file.
+    [[nodiscard]] bool is_sequential() const noexcept override { return direct_; }
+
+    /// Gives up: the disk space is free again, nothing becomes visible.
+    void abandon() noexcept { discard(); }
+
     /// Makes what was written visible as `path`. Nothing may be written after.
     void commit();
 
@@ -45,6 +58,7 @@ private:
     int descriptor_ = -1;
     bool direct_ = false;  // the target is no regular file: written in place
     std::uint64_t size_bytes_ = 0;
+    std::atomic<bool> has_failed_{false};
 };
 
 }  // namespace tandem

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include "core/adoption.hpp"
-#include "core/file_transfer.hpp"
 #include "core/output_file.hpp"
 #include "core/posix_file.hpp"
 #include "core/raw.hpp"
 #include "core/staging.hpp"
+#include "core/transport/file_transfer.hpp"
+#include "core/transport/region.hpp"
 #include "tandem/error.hpp"
 
 namespace tandem::raw {
@@ -40,10 +41,30 @@ Shape shape_of(const MappedFile& file, DType dtype, const std::optional<Shape>& 
 }
 
 Array load_from(const Device& device, const MappedFile& file, DType dtype, const Shape& shape, std::uint64_t offset_bytes,
-                MemoryKind kind) {
-    Array array = empty(device, dtype, shape, kind);
-    load_bytes(file, offset_bytes, array);
-    make_proper(array, false);
+                const LoadOptions& options) {
+    if (options.as) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: a raw file's elements are {}, and can't be taken as {}", printable_path(file.path()),
+                                to_string(dtype), to_string(*options.as)));
+    }
+    Array array = empty(device, dtype, shape_of_ranges(shape, options.ranges), options.kind);
+    const Region region(shape, Order::c, size_bytes(dtype), options.ranges);
+    Conversion conversion;
+    if (!improper_reason(dtype, false).empty()) {
+        const Array flat = array.reshape({-1});
+        const auto item_bytes = static_cast<std::int64_t>(size_bytes(dtype));
+        conversion = {size_bytes(dtype), [flat, item_bytes](Queue& queue, std::size_t begin_bytes, std::size_t part_bytes) {
+                          const std::int64_t begin = static_cast<std::int64_t>(begin_bytes) / item_bytes;
+                          make_proper(queue, flat.slice(0, begin, begin + static_cast<std::int64_t>(part_bytes) / item_bytes),
+                                      false);
+                      }};
+    }
+    if (region.is_one_run()) {
+        load_bytes(file, offset_bytes + region.offset_bytes(), array, options.transfer, conversion);
+    } else {
+        RegionSource source(file, offset_bytes, region);
+        load_bytes(source, array, options.transfer, conversion);
+    }
     array.set_residency(ZeroCopy::no, fmt::format("{}, loaded from {}", array.residency(), printable_path(file.path())));
     return array;
 }
@@ -51,9 +72,9 @@ Array load_from(const Device& device, const MappedFile& file, DType dtype, const
 }  // namespace
 
 Array load(const Device& device, const std::filesystem::path& path, DType dtype, const std::optional<Shape>& shape,
-           std::uint64_t offset_bytes, MemoryKind kind) {
+           std::uint64_t offset_bytes, const LoadOptions& options) {
     const MappedFile file = MappedFile::open(path);
-    return load_from(device, file, dtype, shape_of(file, dtype, shape, offset_bytes), offset_bytes, kind);
+    return load_from(device, file, dtype, shape_of(file, dtype, shape, offset_bytes), offset_bytes, options);
 }
 
 Array map(const Device& device, const std::filesystem::path& path, DType dtype, const std::optional<Shape>& shape,
@@ -62,7 +83,7 @@ Array map(const Device& device, const std::filesystem::path& path, DType dtype, 
     const Shape found = shape_of(file, dtype, shape, offset_bytes);
     if (const std::string reason = improper_reason(dtype, false); !reason.empty()) {
         return copy_improper(device, file, options, reason,
-                             [&] { return load_from(device, file, dtype, found, offset_bytes, options.fallback); });
+                             [&] { return load_from(device, file, dtype, found, offset_bytes, {.kind = options.fallback}); });
     }
     const std::uint64_t bytes = static_cast<std::uint64_t>(element_count(found, size_bytes(dtype))) * size_bytes(dtype);
     Array array(adopt_file(device, file, offset_bytes, bytes, options), dtype, found);
@@ -70,10 +91,10 @@ Array map(const Device& device, const std::filesystem::path& path, DType dtype, 
     return array;
 }
 
-void save(const std::filesystem::path& path, const Array& array) {
+void save(const std::filesystem::path& path, const Array& array, const TransferOptions& transfer) {
     const Array elements = dense(array, DenseOrder::c);
     OutputFile file(path);
-    save_bytes(elements, file);
+    save_bytes(elements, file, transfer);
     file.commit();
 }
 

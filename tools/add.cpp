@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <tandem/tandem.hpp>
 
+#include "tools/chunked.hpp"
 #include "tools/commands.hpp"
 #include "tools/compute.hpp"
 #include "tools/outputs.hpp"
@@ -18,7 +19,8 @@ struct Options : ComputeOptions {
 };
 
 // Where both differ in something that must be equal, the second file is the one to blame, by the first's measure.
-void check_pair(const Input& left, const Array& a, const Input& right, const Array& b) {
+template <class Elements>
+void check_pair(const Input& left, const Elements& a, const Input& right, const Elements& b) {
     const bool dtypes_differ = a.dtype() != b.dtype();
     if (!dtypes_differ && a.shape() == b.shape()) return;
     throw Error(ErrorCode::invalid_argument,
@@ -38,6 +40,16 @@ void run(const Options& options) {
     check_raw_options(options.raw, {&left, &right});
     const Output output = find_output(options.output, {&left, &right});
 
+    check_no_journal(left);
+    check_no_journal(right);
+    if (options.streams) {
+        const std::vector<StreamInput> inputs{open_chunked(left, options), open_chunked(right, options)};
+        check_pair(left, inputs[0], right, inputs[1]);
+        stream_to(
+            output, inputs, [](Queue& queue, std::span<const Array> in, const Array& out) { add(queue, in[0], in[1], out); },
+            options, open_device(options), fmt::format("{} + {} -> {}", left.name, right.name, output.name));
+        return;
+    }
     Summary summary;
     const Device device = open_device(options);
     const Array a = load(device, left, options.raw, options.strict, options.memory);

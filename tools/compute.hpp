@@ -17,6 +17,8 @@ struct ComputeOptions {
     RawOptions raw;
     std::string device;  ///< empty: TANDEM_DEVICE, or the best there is
     MemoryKind memory = MemoryKind::device;
+    bool streams = false;                                     ///< --memory stream: chunk by chunk, instead of by `memory`
+    std::size_t stream_bytes = StreamOptions().memory_bytes;  ///< for that
     bool strict = false;
     bool verbose = false;
 
@@ -53,8 +55,12 @@ public:
     /// `file_bytes` were read and written, `moved_bytes` by the operation alone. A line for each note comes before.
     void print(const ComputeOptions& options, const std::string& what, const Array& result,
                std::initializer_list<const Array*> inputs, std::uint64_t file_bytes, std::uint64_t moved_bytes) const;
+    /// The same for a job that worked through `file_bytes`, read and written, chunk by chunk on `device`.
+    void print(const ComputeOptions& options, const std::string& what, const Device& device, std::uint64_t file_bytes) const;
 
 private:
+    void print_line(const ComputeOptions& options, const std::string& line) const;
+
     using Clock = std::chrono::steady_clock;
     Clock::time_point start_ = Clock::now();
     double operation_seconds_ = 0;

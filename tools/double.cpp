@@ -5,6 +5,7 @@
 #include <tandem/tandem.hpp>
 
 #include "core/adoption.hpp"
+#include "tools/chunked.hpp"
 #include "tools/commands.hpp"
 #include "tools/compute.hpp"
 #include "tools/outputs.hpp"
@@ -77,25 +78,28 @@ std::optional<Array> map_region(const Device& device, const Input& input, const 
     return {};
 }
 
+void refuse_times(const Input& input, const Region& region) {
+    if (!region.is_time) return;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: its items are dates or durations and would stay such, but for NaT, which doubled is no NaT; "
+                            "with -o their counts become a file of int64",
+                            input.name));
+}
+
 void run_in_place(const Options& options, const Input& input) {
     Summary summary;
     const Device device = open_device(options);
     const Region region = find_region(input, options.raw, options.strict);
-    if (region.is_time) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("{}: its items are dates or durations and would stay such, but for NaT, which doubled is no NaT; "
-                                "with -o their counts become a file of int64",
-                                input.name));
-    }
+    refuse_times(input, region);
     summary.note_trailing_bytes(input, options.raw, "kept");
     naming(input.name, [&] {
         std::optional<Array> mapped;
         if (options.memory == MemoryKind::adopted) mapped = map_region(device, input, region, summary);
         // Else as bytes, of which those that are doubled are a view: header, byte order, other fields and what follows the data
         // go back as they were.
-        const Array bytes =
-            mapped ? *mapped
-                   : raw::load(device, input.path, uint8, shape_of(region), region.offset_bytes, options.result_memory());
+        const Array bytes = mapped ? *mapped
+                                   : raw::load(device, input.path, uint8, shape_of(region), region.offset_bytes,
+                                               {.kind = options.result_memory()});
         const Array elements = double_elements(region, bytes, summary);
         if (mapped) {
             flush_to_storage(input.path);
@@ -105,6 +109,25 @@ void run_in_place(const Options& options, const Input& input) {
         summary.print(options, fmt::format("2 x {} in place", input.name), elements, {&bytes}, 2 * region.size_bytes,
                       2 * std::uint64_t{elements.size_bytes()});
     });
+}
+
+void run_streaming(const Options& options, const Input& input) {
+    const StreamFunction function = [](Queue& queue, std::span<const Array> inputs, const Array& output) {
+        twice(queue, inputs[0], output);
+    };
+    if (options.in_place) {
+        refuse_times(input, find_region(input, options.raw, options.strict));
+        const StreamInput in = open_chunked(input, options, FileAccess::read_write);
+        const Device device = open_device(options);
+        naming(input.name,
+               [&] { stream_over(in, "double", function, options, device, fmt::format("2 x {} in place", input.name)); });
+        return;
+    }
+    check_no_journal(input);
+    const Output output = find_output(*options.output, {&input});
+    const std::vector<StreamInput> inputs{open_chunked(input, options)};
+    const Device device = open_device(options);
+    stream_to(output, inputs, function, options, device, fmt::format("2 x {} -> {}", input.name, output.name));
 }
 
 // The new file takes the old one's place, which only files with a name have.
@@ -122,6 +145,11 @@ void run(const Options& options) {
     if (options.in_place) check_place(input);
     identify(input, options.raw);
     check_raw_options(options.raw, {&input});
+    if (options.streams) {
+        run_streaming(options, input);
+        return;
+    }
+    check_no_journal(input);
     if (options.in_place) {
         run_in_place(options, input);
     } else {
@@ -144,7 +172,8 @@ void add_double(CLI::App& app, std::function<void()>& job) {
         "--in-place", options->in_place,
         "Replace the file's elements; all else in it stays as it is. A new file takes the old one's place: other hard links "
         "to that keep the old data. With --memory adopted the file itself is written to where the device can, which is not "
-        "atomic: an interrupted run leaves it partly doubled");
+        "atomic: an interrupted run leaves it partly doubled. With --memory stream it is written to chunk by chunk, and an "
+        "interrupted run leaves a journal beside it, by which the same command finishes it");
     add_compute_options(*command, *options);
     command->callback([options, &job] { job = [options] { run(*options); }; });
 }

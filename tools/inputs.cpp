@@ -22,6 +22,7 @@
 #include "core/printable.hpp"
 #include "core/raw.hpp"
 #include "tools/outputs.hpp"
+#include "tools/progress.hpp"
 
 namespace tandem::command {
 namespace {
@@ -248,9 +249,11 @@ Array load_npy(const Device& device, const Input& input, const RawOptions& optio
     }
     const npy::File file = open_npy(input, strict);
     const npy::ItemType type = element_type(input, file.header(), options);
-    Array array = !input.field.empty()          ? load_field(device, input, file, *type.dtype, kind)
-                  : kind == MemoryKind::adopted ? npy::map(device, file, {}, options.dtype)
-                                                : npy::load(device, file, options.dtype, kind);
+    Array array =
+        !input.field.empty() ? load_field(device, input, file, *type.dtype, kind)
+        : kind == MemoryKind::adopted
+            ? npy::map(device, file, {}, options.dtype)
+            : npy::load(device, file, {.as = options.dtype, .kind = kind, .transfer = show_progress("reading " + input.name)});
     leave_rest(input, file.header().data_offset + file.header().data_bytes);
     return array;
 }
@@ -263,7 +266,8 @@ Array load_raw(const Device& device, const Input& input, const RawOptions& optio
     }
     Array array = kind == MemoryKind::adopted
                       ? raw::map(device, input.source(), *options.dtype, options.shape, raw_offset(options))
-                      : raw::load(device, input.source(), *options.dtype, options.shape, raw_offset(options), kind);
+                      : raw::load(device, input.source(), *options.dtype, options.shape, raw_offset(options),
+                                  {.kind = kind, .transfer = show_progress("reading " + input.name)});
     leave_rest(input, raw_offset(options) + array.size_bytes());
     return array;
 }

@@ -13,6 +13,7 @@
 #include "tools/commands.hpp"
 #include "tools/compute.hpp"
 #include "tools/outputs.hpp"
+#include "tools/process.hpp"
 #include "tools/text.hpp"
 
 namespace {

@@ -18,15 +18,6 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-/// Makes the process fit to write files: standard streams that are closed can't be mistaken for files opened later, and a closed
-/// pipe or a file-size limit is an error instead of a signal. An interrupt ends the process at once, or, while a file is being
-/// written, as soon as what was written of it is gone again. Call first.
-void prepare_process();
-
-/// From here on, a mapped file that turns out shorter than it was, or that its storage fails, ends the process with exit status 1
-/// and one line that says that `job` was at it. Only a program may do so; the library leaves the signal alone.
-void guard_mapped_files(const std::string& job);
-
 /// Writes `text` to standard output, whole. Throws io.
 void print(std::string_view text);
 

@@ -28,6 +28,9 @@ public:
     [[nodiscard]] const DeviceInfo& info() const noexcept override { return info_; }
     std::shared_ptr<driver::Memory> allocate(std::size_t size_bytes, MemoryKind kind) override;
     std::shared_ptr<driver::Memory> adopt(const driver::HostRange& range) override;
+    /// Registering and copying windows from one thread reaches 47 GB/s on an H200, and each reader some 6.5 GB/s; at an eighth of
+    /// the processor time for each byte.
+    [[nodiscard]] unsigned readers_worth_adopting() const noexcept override { return 8; }
     std::string advise(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, MemoryAdvice advice) override;
     std::shared_ptr<driver::Queue> make_queue() override;
 

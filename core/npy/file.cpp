@@ -8,11 +8,13 @@
 
 #include "core/adoption.hpp"
 #include "core/elementwise.hpp"
-#include "core/file_transfer.hpp"
+#include "core/npy/file.hpp"
 #include "core/npy/header.hpp"
 #include "core/output_file.hpp"
 #include "core/posix_file.hpp"
 #include "core/staging.hpp"
+#include "core/transport/file_transfer.hpp"
+#include "core/transport/region.hpp"
 #include "tandem/error.hpp"
 #include "tandem/ops.hpp"
 
@@ -75,9 +77,6 @@ std::uint64_t File::trailing_bytes() const noexcept {
     return mapping_.size_bytes() - header_.data_offset - header_.data_bytes;
 }
 
-namespace {
-
-// What `file`'s items are, taken as `as` says. Throws invalid_argument where they are not, or are structured.
 ItemType item_type(const File& file, std::optional<DType> as) {
     const Header& header = file.header();
     const std::string name = printable_path(file.mapping().path());
@@ -97,33 +96,48 @@ ItemType item_type(const File& file, std::optional<DType> as) {
     return type;
 }
 
+namespace {
+
 Array array_on(const Buffer& buffer, const ItemType& type, const Header& header) {
     const Loaded loaded = loaded_as(type, header);
     return {buffer, loaded.dtype, loaded.shape, loaded.strides_bytes, 0};
 }
 
-// Fills `buffer` from the file and makes its bytes proper elements.
-Array load_into(const Buffer& buffer, const File& file, const ItemType& type) {
-    const Header& header = file.header();
-    const Array array = array_on(buffer, type, header);
-    load_bytes(file.mapping(), header.data_offset, Array(buffer, uint8, {static_cast<std::int64_t>(header.data_bytes)}));
-    make_proper(array, type.swapped);
-    return array;
+// What makes the bytes of a dense array of `dtype` in `buffer` proper elements.
+Conversion conversion_to(const Buffer& buffer, DType dtype, bool is_swapped) {
+    if (improper_reason(dtype, is_swapped).empty()) return {};
+    return {size_bytes(dtype), [&buffer, dtype, is_swapped](Queue& queue, std::size_t begin_bytes, std::size_t part_bytes) {
+                const auto count = static_cast<std::int64_t>(part_bytes / size_bytes(dtype));
+                make_proper(queue, Array(buffer, dtype, Shape{count}, begin_bytes), is_swapped);
+            }};
 }
 
 }  // namespace
 
-Array load(const Device& device, const File& file, std::optional<DType> as, MemoryKind kind) {
-    const ItemType type = item_type(file, as);
-    const Buffer buffer(device, static_cast<std::size_t>(file.header().data_bytes), kind);
-    Array array = load_into(buffer, file, type);
+Array load(const Device& device, const File& file, const LoadOptions& options) {
+    const ItemType type = item_type(file, options.as);
+    Header part = file.header();
+    part.shape = shape_of_ranges(part.shape, options.ranges);
+    const Order order = part.fortran_order ? Order::fortran : Order::c;
+    const Region region(file.header().shape, order, type.item_bytes, options.ranges);
+    const Buffer buffer(device, static_cast<std::size_t>(region.size_bytes()), options.kind);
+    Array array = array_on(buffer, type, part);
+    const Array bytes(buffer, uint8, {static_cast<std::int64_t>(buffer.size_bytes())});
+    const Conversion conversion = conversion_to(buffer, array.dtype(), type.swapped);
+    const std::uint64_t start = file.header().data_offset;
+    if (region.is_one_run()) {
+        load_bytes(file.mapping(), start + region.offset_bytes(), bytes, options.transfer, conversion);
+    } else {
+        RegionSource source(file.mapping(), start, region);
+        load_bytes(source, bytes, options.transfer, conversion);
+    }
     array.set_residency(ZeroCopy::no,
                         fmt::format("{}, loaded from {}", array.residency(), printable_path(file.mapping().path())));
     return array;
 }
 
-Array load(const Device& device, const std::filesystem::path& path, std::optional<DType> as, MemoryKind kind) {
-    return load(device, File::open(path), as, kind);
+Array load(const Device& device, const std::filesystem::path& path, const LoadOptions& options) {
+    return load(device, File::open(path), options);
 }
 
 Array map(const Device& device, const File& file, const AdoptOptions& options, std::optional<DType> as) {
@@ -131,7 +145,8 @@ Array map(const Device& device, const File& file, const AdoptOptions& options, s
     const Header& header = file.header();
     if (header.data_bytes == 0) return array_on(Buffer(device, nullptr, 0, MemoryKind::adopted), type, header);
     if (const std::string reason = improper_reason(type.dtype.value_or(uint8), type.swapped); !reason.empty()) {
-        return copy_improper(device, file.mapping(), options, reason, [&] { return load(device, file, as, options.fallback); });
+        return copy_improper(device, file.mapping(), options, reason,
+                             [&] { return load(device, file, {.as = as, .kind = options.fallback}); });
     }
     Array array = array_on(adopt_file(device, file.mapping(), header.data_offset, header.data_bytes, options), type, header);
     array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), printable_path(file.mapping().path())));
@@ -168,7 +183,7 @@ void for_each_leaf(const std::vector<Field>& fields, const std::string& prefix,
 
 }  // namespace
 
-Records load_fields(const Device& device, const std::filesystem::path& path, MemoryKind kind) {
+Records load_fields(const Device& device, const std::filesystem::path& path, MemoryKind kind, const TransferOptions& transfer) {
     const File file = File::open(path);
     const Header& header = file.header();
     if (header.fields.empty()) {
@@ -177,7 +192,7 @@ Records load_fields(const Device& device, const std::filesystem::path& path, Mem
     }
     auto buffer = std::make_shared<const Buffer>(device, static_cast<std::size_t>(header.data_bytes), kind);
     const Array bytes(*buffer, uint8, {static_cast<std::int64_t>(header.data_bytes)});
-    load_bytes(file.mapping(), header.data_offset, bytes);
+    load_bytes(file.mapping(), header.data_offset, bytes, transfer);
     Records records(header, std::move(buffer), fmt::format("{}, loaded from {}", bytes.residency(), printable_path(path)));
     Queue queue(device);
     for_each_leaf(header.fields, "", [&](const std::string& name, const Field& field) {
@@ -187,19 +202,20 @@ Records load_fields(const Device& device, const std::filesystem::path& path, Mem
     return records;
 }
 
-void save(const std::filesystem::path& path, const Array& array, std::size_t alignment) {
+void save(const std::filesystem::path& path, const Array& array, std::size_t alignment, const TransferOptions& transfer) {
     const Array elements = dense(array, DenseOrder::any);
     const bool fortran_order = !elements.is_dense(Order::c);
     const std::string header = format_header(elements.dtype(), elements.shape(), fortran_order, alignment);
     OutputFile file(path);
     file.write(std::as_bytes(std::span(header)));
-    save_bytes(elements, file);
+    save_bytes(elements, file, transfer);
     file.commit();
 }
 
-void save(Queue& queue, const Array& array, const std::filesystem::path& path, std::size_t alignment) {
+void save(Queue& queue, const Array& array, const std::filesystem::path& path, std::size_t alignment,
+          const TransferOptions& transfer) {
     queue.synchronize();
-    save(path, array, alignment);
+    save(path, array, alignment, transfer);
 }
 
 }  // namespace tandem::npy

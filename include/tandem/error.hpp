@@ -18,6 +18,7 @@ enum class ErrorCode {
     device_lost,       ///< the device faulted or hung; its context can't be used further
     bad_file,          ///< a file's content is not what it must be
     io,                ///< the operating system refused to open, read, write or rename
+    cancelled,         ///< the caller asked for the end of it
     internal,          ///< a defect in tandem or in a driver
 };
 

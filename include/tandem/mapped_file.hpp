@@ -123,6 +123,9 @@ public:
     /// an error and not a signal. Throws bad_file with offset, needed and found where the file ends early; io where a read fails.
     void read(std::uint64_t offset_bytes, std::span<std::byte> destination) const;
 
+    /// For core/ alone: the open file, or -1.
+    [[nodiscard]] int descriptor() const noexcept;
+
 private:
     struct State;
     explicit MappedFile(std::shared_ptr<const State> state) : state_(std::move(state)) {}

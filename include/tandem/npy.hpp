@@ -11,6 +11,7 @@
 
 #include <tandem/adopt.hpp>
 #include <tandem/array.hpp>
+#include <tandem/load.hpp>
 #include <tandem/mapped_file.hpp>
 #include <tandem/npy_header.hpp>
 
@@ -39,15 +40,15 @@ private:
     Header header_;
 };
 
-/// The array in `file`, copied to memory of `kind`; waits. Big-endian elements are swapped and bool bytes made 0 or 1 on the
-/// device. Dates and durations come as int64; text and void items as uint8 with the item's bytes as a last dimension.
+/// The array in `file`, or the part of it that `options.ranges` name, copied to memory of `options.kind`; waits. Big-endian
+/// elements are swapped and bool bytes made 0 or 1 on the device, while others are on their way. Dates and durations come as
+/// int64; text and void items as uint8 with the item's bytes as a last dimension.
 ///
-/// `as` says what void items of its size are ("V2" from bfloat16 writers). Throws invalid_argument where the sizes differ;
-/// invalid_argument for a structured file (see `load_fields`); bad_file where the file has become shorter; out_of_memory.
-Array load(const Device& device, const File& file, std::optional<DType> as = {}, MemoryKind kind = MemoryKind::device);
+/// Throws invalid_argument where `options.as` has not the items' size, and for a structured file (see `load_fields`);
+/// out_of_range for more ranges than axes; bad_file where the file has become shorter; out_of_memory; cancelled.
+Array load(const Device& device, const File& file, const LoadOptions& options = {});
 /// The same for the file at `path`.
-Array load(const Device& device, const std::filesystem::path& path, std::optional<DType> as = {},
-           MemoryKind kind = MemoryKind::device);
+Array load(const Device& device, const std::filesystem::path& path, const LoadOptions& options = {});
 
 /// The array in `file` itself, in place where the device can: as pageable memory where the device reads that, else as a
 /// registered mapping, else as an OpenCL host pointer. Where it can't, a copy as `load` makes it, in memory of the kind
@@ -84,13 +85,16 @@ private:
 
 /// All fields of a structured file, copied to memory of `kind` in one go; waits. Big-endian fields are swapped there.
 /// Throws invalid_argument where the file is not structured.
-Records load_fields(const Device& device, const std::filesystem::path& path, MemoryKind kind = MemoryKind::device);
+Records load_fields(const Device& device, const std::filesystem::path& path, MemoryKind kind = MemoryKind::device,
+                    const TransferOptions& transfer = {});
 
 /// Writes `array` to `path`: Fortran order as such, anything else in C order. Waits for the array's pending work. The file
 /// appears complete or not at all; an earlier one stays until then. `alignment`, a power of two from 64 on, is what the data's
-/// offset is a multiple of; the page size lets others map the data in place. Throws io; nothing is left behind.
-void save(const std::filesystem::path& path, const Array& array, std::size_t alignment = 64);
+/// offset is a multiple of; the page size lets others map the data in place. Throws io, cancelled; nothing is left behind.
+void save(const std::filesystem::path& path, const Array& array, std::size_t alignment = 64,
+          const TransferOptions& transfer = {});
 /// The same, after everything that `queue` holds.
-void save(Queue& queue, const Array& array, const std::filesystem::path& path, std::size_t alignment = 64);
+void save(Queue& queue, const Array& array, const std::filesystem::path& path, std::size_t alignment = 64,
+          const TransferOptions& transfer = {});
 
 }  // namespace tandem::npy

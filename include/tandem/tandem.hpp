@@ -8,6 +8,7 @@
 #include <tandem/dtype.hpp>
 #include <tandem/error.hpp>
 #include <tandem/grant.hpp>
+#include <tandem/load.hpp>
 #include <tandem/mapped_file.hpp>
 #include <tandem/npy.hpp>
 #include <tandem/npy_header.hpp>
@@ -16,3 +17,5 @@
 #include <tandem/queue.hpp>
 #include <tandem/raw.hpp>
 #include <tandem/shape.hpp>
+#include <tandem/stream.hpp>
+#include <tandem/transfer.hpp>

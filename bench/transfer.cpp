@@ -1,0 +1,272 @@
+// tandem_bench_transfer [--device SPEC] [--file-bytes N] [--folder PATH] [--rounds N] [--json FILE] [--readers N]
+//
+// Files to the device and back against the link and the storage, warm and cold; byte order; streams in bounded memory; small
+// files; parts of files. Every figure is a ratio within this run, and the page cache is put into its state, and looked at, before
+// each.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "core/output_file.hpp"
+#include "core/transport/file_transfer.hpp"
+#include "harness.hpp"
+#include "peers.hpp"
+#include "tandem/tandem.hpp"
+
+namespace tandem::bench {
+namespace {
+
+struct Plan {
+    std::size_t file_bytes = std::size_t{4} << 30U;
+    std::size_t cold_bytes = std::size_t{2} << 30U;
+    std::filesystem::path folder = std::filesystem::temp_directory_path();
+    int rounds = 5;
+    unsigned readers = 0;
+};
+
+// To the device, and from it; nothing where host and device are one.
+std::vector<Candidate> link(const DeviceInfo& info, std::size_t bytes) {
+#if TANDEM_BENCH_CUDA
+    if (info.backend == "cuda") return cuda_link(bytes);
+#endif
+#if TANDEM_BENCH_OPENCL
+    if (info.backend == "opencl" && !info.shares_host_memory) return opencl_link(info.platform, info.name, bytes);
+#endif
+    return {};
+}
+
+// The link's copy as often as makes `bytes`.
+std::vector<Candidate> link_copies(const DeviceInfo& info, std::size_t bytes, std::size_t direction) {
+    const std::size_t once = std::min(bytes, std::size_t{1} << 30U);
+    std::vector<Candidate> copies = link(info, once);
+    if (copies.empty()) return {};
+    return {{copies[direction].name, [run = copies[direction].run, times = bytes / once] {
+                 for (std::size_t i = 0; i < times; ++i)
+                     run();
+             }}};
+}
+
+// A file that goes with its end.
+class BenchFile {
+public:
+    BenchFile(const Plan& plan, const char* name, std::size_t bytes, bool big_endian)
+        : path_(plan.folder / fmt::format("tandem-bench-{}-{}.npy", ::getpid(), name)) {
+        std::ofstream file(path_, std::ios::binary);
+        const auto count = static_cast<std::int64_t>(bytes / 8);
+        std::string header = npy::format_header(float64, {count / 512, 512}, false);
+        if (big_endian) header.replace(header.find("<f8"), 3, ">f8");
+        file << header;
+        std::vector<double> piece(std::size_t{1} << 20U);
+        for (std::size_t i = 0; i < piece.size(); ++i)
+            piece[i] = static_cast<double>(i);
+        for (std::size_t done = 0; done < bytes; done += piece.size() * 8)
+            file.write(reinterpret_cast<const char*>(piece.data()),
+                       static_cast<std::streamsize>(std::min(piece.size() * 8, bytes - done)));
+    }
+    ~BenchFile() {
+        std::error_code ignored;
+        std::filesystem::remove(path_, ignored);
+    }
+    BenchFile(const BenchFile&) = delete;
+    BenchFile& operator=(const BenchFile&) = delete;
+
+    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+    [[nodiscard]] std::uint64_t cached_bytes() const {
+        const MappedFile file = MappedFile::open(path_);
+        return file.cached_bytes(0, file.size_bytes());
+    }
+    void make_cold() const {
+        const int descriptor = ::open(path_.c_str(), O_RDONLY);
+        ::fsync(descriptor);
+        ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+        ::close(descriptor);
+        if (const std::uint64_t left = cached_bytes(); left > (std::uint64_t{1} << 20U))
+            fmt::print("not cold: {} bytes are still in the page cache\n", left);
+    }
+    void make_warm() const {
+        parallel_read(path_.string(), 4, std::size_t{4} << 20U, false).run();
+        const auto size = std::filesystem::file_size(path_);
+        if (const std::uint64_t cached = cached_bytes(); cached < size)
+            fmt::print("not warm: {} of {} bytes are in the page cache\n", cached, size);
+    }
+
+private:
+    std::filesystem::path path_;
+};
+
+double peak_mib() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
+    }
+    return 0;
+}
+
+void loads(const Device& device, const Plan& plan) {
+    const BenchFile native(plan, "native", plan.file_bytes, false), swapped(plan, "swapped", plan.file_bytes, true);
+    native.make_warm();
+    swapped.make_warm();
+    const double bytes = static_cast<double>(plan.file_bytes);
+    Array held;
+    const auto loading = [&](const BenchFile& file) { return [&] { held = npy::load(device, file.path()); }; };
+    const auto letting_go = [&] { held = Array(); };
+    std::vector<Candidate> warm{{"tandem", loading(native), letting_go}};
+    for (Candidate& copy : link_copies(device.info(), plan.file_bytes, 0))
+        warm.push_back(std::move(copy));
+    if (warm.size() == 1) warm.push_back(parallel_read(native.path().string(), 2, std::size_t{4} << 20U, false));
+    measure(warm, plan.rounds);
+    report(fmt::format("load a warm file of {} MiB", plan.file_bytes >> 20U), device.spec(), warm, {bytes, 1}, "0.90");
+    std::vector<Candidate> orders{{"tandem", loading(swapped), letting_go}, {"native byte order", loading(native), letting_go}};
+    measure(orders, plan.rounds);
+    report("load a warm big-endian file", device.spec(), orders, {bytes, 1}, "0.95");
+
+    const std::int64_t rows = static_cast<std::int64_t>(plan.file_bytes / 8 / 512);
+    std::vector<Candidate> columns{{"tandem",
+                                    [&] {
+                                        held = npy::load(device, native.path(), {.ranges = {{0, rows}, {64, 72}}});
+                                    },
+                                    letting_go},
+                                   {"the whole file", loading(native), letting_go}};
+    measure(columns, std::min(plan.rounds, 3));
+    report("load a 64th of its columns, by call", device.spec(), columns, {0, 1}, "-");
+}
+
+void cold_loads(const Device& device, const Plan& plan) {
+    const BenchFile file(plan, "cold", plan.cold_bytes, false);
+    const auto cooling = [&] { file.make_cold(); };
+    cooling();
+    Array held;
+    std::vector<Candidate> cold{{"tandem", [&] { held = npy::load(device, file.path()); },
+                                 [&] {
+                                     held = Array();
+                                     cooling();
+                                 }}};
+    for (const int threads : {4, 12}) {
+        cold.push_back(parallel_read(file.path().string(), threads, std::size_t{4} << 20U, true));
+        cold.back().name += fmt::format(" by {}", threads);
+        cold.back().settle = cooling;
+    }
+    measure(cold, std::min(plan.rounds, 3));
+    report(fmt::format("load a cold file of {} MiB", plan.cold_bytes >> 20U), device.spec(), cold,
+           {static_cast<double>(plan.cold_bytes), 1}, "0.95");
+}
+
+void saves(const Device& device, const Plan& plan) {
+    const std::size_t bytes = plan.cold_bytes;
+    const Array array = empty(device, uint8, {static_cast<std::int64_t>(bytes)});
+    // Without the flush and the renaming, which are the storage's.
+    std::vector<Candidate> saving{{"tandem", [&] {
+                                       OutputFile file(plan.folder / fmt::format("tandem-bench-{}-out.bin", ::getpid()));
+                                       save_bytes(array, file);
+                                   }}};
+    for (const int threads : {1, 2, 4}) {
+        saving.push_back(parallel_write(plan.folder, bytes, threads, std::size_t{4} << 20U, false));
+        saving.back().name += fmt::format(" by {}", threads);
+    }
+    measure(saving, std::min(plan.rounds, 3));
+    report(fmt::format("device to page cache {} MiB", bytes >> 20U), device.spec(), saving, {static_cast<double>(bytes), 1},
+           "0.9");
+}
+
+void streams(const Device& device, const Plan& plan) {
+    const BenchFile file(plan, "stream", plan.file_bytes, false);
+    file.make_warm();
+    Queue queue(device);
+    const StreamInput input(file.path());
+    const std::filesystem::path out = plan.folder / fmt::format("tandem-bench-{}-out.npy", ::getpid());
+    const double before = peak_mib();
+    std::vector<Candidate> streaming{
+        {"tandem",
+         [&] {
+             stream(queue, {&input, 1}, {out, float64},
+                    [](Queue& on, std::span<const Array> in, const Array& result) { twice(on, in[0], result); });
+         },
+         [&] { std::filesystem::remove(out); }},
+        parallel_write(plan.folder, plan.file_bytes, 2, std::size_t{4} << 20U, true)};
+    measure(streaming, std::min(plan.rounds, 2));
+    report(fmt::format("stream a {} MiB file through 1 GiB", plan.file_bytes >> 20U), device.spec(), streaming,
+           {static_cast<double>(plan.file_bytes), 1}, "0.85");
+    fmt::print("peak of resident memory while streaming: {:+.0f} MiB\n", peak_mib() - before);
+    Array total;
+    std::vector<Candidate> reading{
+        {"tandem", [&] {
+             stream(queue, {&input, 1}, {}, [&](Queue& on, std::span<const Array> in, const Array&) { twice(on, in[0]); });
+         }}};
+    for (Candidate& copy : link_copies(device.info(), plan.file_bytes, 0))
+        reading.push_back(std::move(copy));
+    if (reading.size() == 1) reading.push_back(parallel_read(file.path().string(), 2, std::size_t{4} << 20U, false));
+    measure(reading, plan.rounds);
+    report("stream it into nothing", device.spec(), reading, {static_cast<double>(plan.file_bytes), 1}, "0.85");
+}
+
+void small_files(const Device& device, const Plan& plan) {
+    const std::filesystem::path folder = plan.folder / fmt::format("tandem-bench-{}-small", ::getpid());
+    std::filesystem::create_directory(folder);
+    std::vector<std::filesystem::path> paths;
+    const std::vector<float> values(25'000, 1.0F);
+    for (int i = 0; i < 1000; ++i) {
+        paths.push_back(folder / fmt::format("{}.npy", i));
+        std::ofstream file(paths.back(), std::ios::binary);
+        file << npy::format_header(float32, {25'000}, false);
+        file.write(reinterpret_cast<const char*>(values.data()), 100'000);
+    }
+    std::vector<Candidate> loading{{"tandem",
+                                    [&] {
+                                        for (const auto& path : paths)
+                                            (void)npy::load(device, path);
+                                    }},
+                                   {"open, fstat, pread, close", [&] {
+                                        std::vector<char> bytes(100'128);
+                                        for (const auto& path : paths) {
+                                            const int descriptor = ::open(path.c_str(), O_RDONLY);
+                                            if (::pread(descriptor, bytes.data(), bytes.size(), 0) < 0) return;
+                                            ::close(descriptor);
+                                        }
+                                    }}};
+    measure(loading, plan.rounds);
+    report("load a file of 100 kB, of 1000", device.spec(), loading, {0, 1000}, "a fifth of cupy.load");
+    std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace tandem::bench
+
+int main(int argc, char** argv) {
+    CLI::App app{"files to devices and back against the link and the storage"};
+    std::string device_spec;
+    std::string json;
+    std::string only;
+    tandem::bench::Plan plan;
+    app.add_option("--device", device_spec, "device, as open_device takes it");
+    app.add_option("--file-bytes", plan.file_bytes, "bytes of the warm files");
+    app.add_option("--cold-bytes", plan.cold_bytes, "bytes of the cold file, and of what is saved");
+    app.add_option("--folder", plan.folder, "where the files go");
+    app.add_option("--rounds", plan.rounds, "rounds that count");
+    app.add_option("--readers", plan.readers, "threads that read; 0: as the library chooses");
+    app.add_option("--only", only, "loads, cold, saves, streams or small");
+    app.add_option("--json", json, "file for the results");
+    CLI11_PARSE(app, argc, argv);
+    try {
+        const tandem::Device device = tandem::open_device(device_spec);
+        tandem::set_transfer_limits(device, {plan.readers, 0, 0});
+        fmt::print("{}: {}, {}; {} readers\n", device.spec(), device.info().name, device.info().driver,
+                   tandem::transfer_limits(device).readers);
+        const auto is_wanted = [&](const char* part) { return only.empty() || only == part; };
+        if (is_wanted("loads")) tandem::bench::loads(device, plan);
+        if (is_wanted("saves")) tandem::bench::saves(device, plan);
+        if (is_wanted("streams")) tandem::bench::streams(device, plan);
+        if (is_wanted("small")) tandem::bench::small_files(device, plan);
+        if (is_wanted("cold")) tandem::bench::cold_loads(device, plan);
+        if (!json.empty()) tandem::bench::write_json(json);
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "{}\n", error.what());
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,67 @@
+#pragma once
+// What makes it safe to change a file in place.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tandem/mapped_file.hpp>
+
+#include "core/posix_file.hpp"
+#include "core/transport/sink.hpp"
+
+namespace tandem {
+
+/// What is being done, and to which bytes of the file.
+struct JournaledRun {
+    std::string operation;
+    std::uint64_t offset_bytes = 0;
+    std::uint64_t size_bytes = 0;
+    std::size_t unit_bytes = 1;  ///< the run can go on after any number of units
+    std::size_t record_bytes = std::size_t{32} << 20U;  ///< so much host memory, twice as much beside the file, or one unit
+};
+
+/// Writes a file's new bytes from the front to the end, each through a record in a second file beside it: first the record is
+/// brought to the storage, then the bytes are written to the file, and those are brought to the storage before the next record
+/// but one takes the first one's place. So whatever happens, the file is the old one behind some point and the new one before it,
+/// but for one record's bytes, which the journal holds.
+///
+/// Creating one where an interrupted run has left a journal writes that record's bytes once more, and `done_bytes` says from
+/// where on the run continues. Native calls: flock, pwrite, fdatasync, unlink.
+class Journal final : public Sink {
+public:
+    /// Opens the journal beside `file`, or makes one. Throws io where another process has it open; bad_file where it is of
+    /// another run than `run`.
+    Journal(const MappedFile& file, const JournaledRun& run);
+    /// Leaves the journal where the run was not finished; removes it where nothing had been changed yet.
+    ~Journal() override;
+
+    /// Bytes from the run's beginning on that are done.
+    [[nodiscard]] std::uint64_t done_bytes() const noexcept { return done_bytes_; }
+
+    [[nodiscard]] bool is_sequential() const noexcept override { return true; }
+    /// The offset is from the run's beginning on. Keeps the bytes until there are enough for a record.
+    void write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes) override;
+
+    /// Writes what is left, brings everything to the storage and removes the journal.
+    void finish();
+
+private:
+    void create();
+    void resume();
+    void put_record(std::size_t size_bytes);
+
+    const MappedFile file_;
+    const JournaledRun run_;
+    const std::filesystem::path path_;
+    FileDescriptor journal_;
+    std::uint64_t capacity_bytes_ = 0;  // of a record
+    std::uint64_t done_bytes_ = 0;
+    std::uint64_t sequence_ = 0;      // of the last record; 0: the file is as it was
+    std::vector<std::byte> pending_;  // what follows `done_bytes_`
+};
+
+}  // namespace tandem

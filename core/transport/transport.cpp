@@ -1,0 +1,113 @@
+#include "core/transport/transport.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "core/device_state.hpp"
+#include "core/thread_pool.hpp"
+#include "tandem/error.hpp"
+
+namespace tandem {
+namespace {
+
+constexpr unsigned max_threads = 256;
+constexpr std::size_t min_slot_bytes = std::size_t{64} << 10U;
+constexpr std::size_t max_slot_bytes = std::size_t{1} << 30U;
+
+TransferLimits chosen() {
+    return {std::clamp(available_processors() * 3 / 4, 2U, 12U), 2, std::size_t{4} << 20U};
+}
+
+}  // namespace
+
+Transport::Transport(DeviceState& device) : device_(device), limits_(chosen()) {}
+
+Transport::~Transport() {
+    {
+        const std::lock_guard lock(waste_mutex_);
+        is_ending_ = true;
+    }
+    waste_changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+}
+
+TransferLimits Transport::limits() {
+    const std::lock_guard lock(mutex_);
+    return limits_;
+}
+
+void Transport::set_limits(const TransferLimits& limits) {
+    const auto check_threads = [](unsigned number, const char* name) {
+        if (number > max_threads) {
+            throw Error(ErrorCode::invalid_argument,
+                        fmt::format("transfer limits: {} {}: {} at most", number, name, max_threads));
+        }
+    };
+    check_threads(limits.readers, "readers");
+    check_threads(limits.writers, "writers");
+    if (limits.slot_bytes != 0 &&
+        (limits.slot_bytes < min_slot_bytes || limits.slot_bytes > max_slot_bytes || limits.slot_bytes % 4096 != 0)) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("transfer limits: slots of {} bytes: a multiple of 4096 from {} to {} is needed",
+                                limits.slot_bytes, min_slot_bytes, max_slot_bytes));
+    }
+    const TransferLimits usual = chosen();
+    std::shared_ptr<Ring> old;  // goes after the lock
+    const std::lock_guard lock(mutex_);
+    limits_ = {limits.readers != 0 ? limits.readers : usual.readers, limits.writers != 0 ? limits.writers : usual.writers,
+               limits.slot_bytes != 0 ? limits.slot_bytes : usual.slot_bytes};
+    old = std::move(ring_);
+}
+
+std::shared_ptr<Ring> Transport::ring() {
+    const std::lock_guard lock(mutex_);
+    if (ring_ == nullptr)
+        ring_ = std::make_shared<Ring>(*device_.native, 2 * std::max(limits_.readers, limits_.writers), limits_.slot_bytes);
+    return ring_;
+}
+
+std::shared_ptr<QueueState> Transport::queue(std::shared_ptr<QueueState>& kept) {
+    const std::lock_guard lock(mutex_);
+    if (kept == nullptr) kept = device_.make_queue();
+    return kept;
+}
+
+void Transport::let_go_later(std::vector<std::shared_ptr<driver::Memory>> memory) {
+    const std::lock_guard lock(waste_mutex_);
+    waste_.insert(waste_.end(), std::make_move_iterator(memory.begin()), std::make_move_iterator(memory.end()));
+    if (!thread_.joinable()) thread_ = std::thread([this] { let_go(); });
+    waste_changed_.notify_all();
+}
+
+void Transport::let_go() {
+    std::unique_lock lock(waste_mutex_);
+    for (;;) {
+        waste_changed_.wait(lock, [this] { return !waste_.empty() || is_ending_; });
+        if (waste_.empty()) return;
+        is_letting_go_ = true;
+        auto memory = std::move(waste_.back());
+        waste_.pop_back();
+        lock.unlock();
+        memory.reset();
+        lock.lock();
+        is_letting_go_ = false;
+        waste_changed_.notify_all();
+    }
+}
+
+void Transport::finish() noexcept {
+    std::unique_lock lock(waste_mutex_);
+    waste_changed_.wait(lock, [this] { return waste_.empty() && !is_letting_go_; });
+}
+
+void set_transfer_limits(const Device& device, const TransferLimits& limits) {
+    device.state()->transport.set_limits(limits);
+}
+
+TransferLimits transfer_limits(const Device& device) {
+    return device.state()->transport.limits();
+}
+
+}  // namespace tandem

@@ -1,0 +1,60 @@
+#pragma once
+// What an open device keeps for its transfers.
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <tandem/transfer.hpp>
+
+#include "core/queue_state.hpp"
+#include "core/transport/ring.hpp"
+
+namespace tandem {
+
+/// One for each open device: the ring and the queues of its transfers, made on first use and kept. Thread safe.
+class Transport {
+public:
+    /// `device` owns the transport.
+    explicit Transport(DeviceState& device);
+    ~Transport();
+    Transport(const Transport&) = delete;
+    Transport& operator=(const Transport&) = delete;
+
+    [[nodiscard]] TransferLimits limits();
+    void set_limits(const TransferLimits& limits);
+
+    /// The ring for the limits that are in force. Who holds it may use it on after they have changed.
+    std::shared_ptr<Ring> ring();
+    /// Bytes go to the device on one queue and come from it on the other, whoever moves them: both directions at a time.
+    std::shared_ptr<QueueState> load_queue() { return queue(load_queue_); }
+    std::shared_ptr<QueueState> save_queue() { return queue(save_queue_); }
+
+    /// Lets go of what is slow to let go of, on a thread of its own: unregistering blocks a driver, a fraction of a millisecond
+    /// for each window, so that it comes after the work that waits for the bytes.
+    void let_go_later(std::vector<std::shared_ptr<driver::Memory>> memory);
+    /// Waits until that is done.
+    void finish() noexcept;
+
+private:
+    std::shared_ptr<QueueState> queue(std::shared_ptr<QueueState>& kept);
+    void let_go();
+
+    DeviceState& device_;
+    std::mutex mutex_;
+    TransferLimits limits_;
+    std::shared_ptr<Ring> ring_;
+    std::shared_ptr<QueueState> load_queue_;
+    std::shared_ptr<QueueState> save_queue_;
+
+    std::mutex waste_mutex_;
+    std::condition_variable waste_changed_;
+    std::vector<std::shared_ptr<driver::Memory>> waste_;
+    bool is_letting_go_ = false;
+    bool is_ending_ = false;
+    std::thread thread_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,82 @@
+#include "tools/chunked.hpp"
+
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "core/posix_file.hpp"
+#include "tools/process.hpp"
+#include "tools/progress.hpp"
+#include "tools/text.hpp"
+
+namespace tandem::command {
+namespace {
+
+StreamOptions stream_options(const ComputeOptions& options, const std::string& what) {
+    StreamOptions stream;
+    stream.memory_bytes = options.stream_bytes;
+    stream.transfer = show_progress(what);
+    return stream;
+}
+
+std::uint64_t bytes_of(const StreamInput& input) {
+    return static_cast<std::uint64_t>(element_count(input.shape(), size_bytes(input.dtype()))) * size_bytes(input.dtype());
+}
+
+}  // namespace
+
+StreamInput open_chunked(const Input& input, const ComputeOptions& options, FileAccess access) {
+    if (input.is_stream) {
+        throw UsageError(fmt::format("{}: --memory stream takes files alone; a pipe is read into memory first", input.name));
+    }
+    if (!input.field.empty()) {
+        throw UsageError(fmt::format("{}: --memory stream does not take fields of structured files", input.name));
+    }
+    // For its checks, whose errors say how to go on.
+    const Region region = find_region(input, options.raw, options.strict);
+    if (input.is_raw) {
+        return StreamInput::raw(MappedFile::open(input.path, access), region.dtype, options.raw.shape,
+                                options.raw.offset_bytes.value_or(0));
+    }
+    return {npy::File::open(input.path, options.strict, {.access = access}), options.raw.dtype};
+}
+
+void stream_to(const Output& output, const std::vector<StreamInput>& inputs, const StreamFunction& function,
+               const ComputeOptions& options, const Device& device, const std::string& what) {
+    const Summary summary;
+    Queue queue(device);
+    std::uint64_t bytes = bytes_of(inputs[0]);
+    for (const StreamInput& input : inputs)
+        bytes += bytes_of(input);
+    const WritingGuard guard(output.path);
+    const DType dtype = inputs[0].dtype();
+    stream(queue, inputs, output.is_raw ? StreamOutput::raw(output.path, dtype) : StreamOutput(output.path, dtype), function,
+           stream_options(options, what));
+    summary.print(options, what, device, bytes);
+}
+
+void stream_over(const StreamInput& input, const std::string& operation, const StreamFunction& function,
+                 const ComputeOptions& options, const Device& device, const std::string& what) {
+    Summary summary;
+    std::error_code ignored;
+    if (std::filesystem::exists(journal_of(input.file().path()), ignored)) {
+        summary.note(fmt::format("{}: an interrupted run is finished", printable_path(input.file().path())));
+    }
+    Queue queue(device);
+    stream_in_place(queue, input, operation, function, stream_options(options, what));
+    summary.print(options, what, device, 2 * bytes_of(input));
+}
+
+void check_no_journal(const Input& input) {
+    std::error_code ignored;
+    const std::filesystem::path journal = journal_of(input.path);
+    if (input.is_stream || !std::filesystem::exists(journal, ignored)) return;
+    throw Error(
+        ErrorCode::bad_file,
+        fmt::format("{}: an interrupted run has left it partly changed, and {} beside it; the same command with --in-place "
+                    "--memory stream finishes that",
+                    input.name, printable_path(journal)));
+}
+
+}  // namespace tandem::command

@@ -1,0 +1,92 @@
+#include "tools/process.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <tandem/error.hpp>
+
+#include "tools/text.hpp"
+
+namespace tandem::command {
+namespace {
+
+volatile std::sig_atomic_t file_is_open = 0;
+volatile std::sig_atomic_t interrupted_by = 0;
+
+void end_by(int signal_number) {
+    std::signal(signal_number, SIG_DFL);
+    std::raise(signal_number);
+}
+
+// What `on_bus_error` writes: made before, since there nothing can be.
+std::string& bus_error_message() {
+    static std::string message;
+    return message;
+}
+
+extern "C" void on_bus_error(int /*signal_number*/) {
+    // Several threads may come here at once; the first one speaks, and ends them all.
+    static std::atomic_flag is_told = ATOMIC_FLAG_INIT;
+    while (is_told.test_and_set())
+        ::pause();
+    const std::string& message = bus_error_message();
+    static_cast<void>(::write(STDERR_FILENO, message.data(), message.size()) < 0);
+    ::_exit(1);
+}
+
+extern "C" void on_interrupt(int signal_number) {
+    if (file_is_open != 0) {
+        interrupted_by = signal_number;
+    } else {
+        end_by(signal_number);
+    }
+}
+
+}  // namespace
+
+void prepare_process() {
+    for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        // Opened the wrong way round, so that using it still fails.
+        if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    }
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
+    for (const int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
+        struct sigaction action {};
+        // Whoever started this process with a signal ignored wants it to stay so.
+        if (::sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) continue;
+        action = {};
+        action.sa_handler = on_interrupt;
+        action.sa_flags = SA_RESTART;
+        ::sigemptyset(&action.sa_mask);
+        ::sigaction(signal_number, &action, nullptr);
+    }
+}
+
+void guard_mapped_files(const std::string& job) {
+    bus_error_message() = fmt::format(
+        "tandem: {}: SIGBUS: a file became shorter while it was used in place, or its storage failed\n", one_line(job));
+    std::signal(SIGBUS, on_bus_error);
+}
+
+void check_interrupt() {
+    if (interrupted_by != 0) throw Error(ErrorCode::io, "interrupted");
+}
+
+WritingGuard::WritingGuard(const std::filesystem::path& path) {
+    std::error_code ignored;
+    const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+    file_is_open = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status) ? 1 : 0;
+}
+
+WritingGuard::~WritingGuard() {
+    file_is_open = 0;
+    if (interrupted_by != 0) end_by(interrupted_by);
+}
+
+}  // namespace tandem::command

@@ -1,0 +1,31 @@
+#pragma once
+// The process: its signals, and how it ends.
+
+#include <filesystem>
+#include <string>
+
+namespace tandem::command {
+
+/// Makes the process fit to write files: standard streams that are closed can't be mistaken for files opened later, and a closed
+/// pipe or a file-size limit is an error instead of a signal. An interrupt ends the process at once, or, while a file is being
+/// written, as soon as what was written of it is gone again. Call first.
+void prepare_process();
+
+/// From here on, a mapped file that turns out shorter than it was, or that its storage fails, ends the process with exit status 1
+/// and one line that says that `job` was at it. Only a program may do so; the library leaves the signal alone.
+void guard_mapped_files(const std::string& job);
+
+/// Throws io where an interrupt has come while a `WritingGuard` lived.
+void check_interrupt();
+
+/// While one lives, an interrupt waits until what it protects is cleaned up. Pipes and terminals have nothing to clean up, and
+/// writing to them may take for ever: they are not protected.
+class WritingGuard {
+public:
+    explicit WritingGuard(const std::filesystem::path& path);
+    ~WritingGuard();
+    WritingGuard(const WritingGuard&) = delete;
+    WritingGuard& operator=(const WritingGuard&) = delete;
+};
+
+}  // namespace tandem::command
