@@ -303,6 +303,12 @@ void detail::read_elements_now(Queue& queue, const Array& source, void* destinat
     finish_now(queue, [&] { read_elements(queue, source, destination, count, dtype); });
 }
 
+void detail::check_item(const Array& array, DType dtype) {
+    if (array.count() == 1 && array.dtype() == dtype) return;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("item: one element of {} is asked for, the array is {}", to_string(dtype), describe(array)));
+}
+
 void copy(Queue& queue, const std::vector<bool>& source, const Array& destination) {
     const std::vector<std::uint8_t> bytes(source.begin(), source.end());
     finish_now(queue, [&] { detail::write_elements(queue, bytes.data(), bytes.size(), DType::boolean, destination); });

@@ -16,6 +16,7 @@
 #include "core/mapped_ranges.hpp"
 #include "core/memory_uses.hpp"
 #include "kernels/elementwise.hpp"
+#include "kernels/reduce.hpp"
 #include "tandem/buffer.hpp"
 #include "tandem/device.hpp"
 #include "tandem/placement.hpp"
@@ -105,23 +106,43 @@ public:
     virtual void wait() const = 0;
 };
 
-/// One operand of an elementwise call: where its first element is, and its strides in bytes.
+/// One operand of a call: where its first element is, and its strides in bytes.
 struct Operand {
     Memory* memory = nullptr;
     std::size_t offset_bytes = 0;
     std::array<std::int64_t, max_kernel_dimensions> strides_bytes{};
 };
 
-/// An elementwise operation over operands of one shape. Dimensions run outermost first and are merged as far as they go, so dense
-/// operands arrive with one dimension and `contiguous` set. Any byte offset is possible, aligned or not. No dimension is zero.
-struct Elementwise {
-    Op op = Op::copy;
+/// Operands of one shape and the order in which kernels walk them. Dimensions run outermost first and are merged as far as they
+/// go, so dense operands arrive with one dimension and `contiguous` set. Any byte offset is possible, aligned or not. No
+/// dimension is zero.
+struct Walk {
     DType dtype = DType::uint8;  ///< already `kernel_dtype(op, ...)`
     int dimensions = 1;
     bool contiguous = false;
     std::array<std::int64_t, max_kernel_dimensions> shape{};
-    int operand_count = 2;                         ///< the output and the inputs
-    std::array<Operand, max_operands> operands{};  ///< [0] is the output
+    int operand_count = 2;
+    std::array<Operand, max_operands> operands{};
+
+    [[nodiscard]] std::int64_t count() const noexcept {
+        std::int64_t elements = 1;
+        for (int d = 0; d < dimensions; ++d)
+            elements *= shape[static_cast<std::size_t>(d)];
+        return elements;
+    }
+};
+
+/// An elementwise operation: operand 0 is the output, the others are the inputs.
+struct Elementwise : Walk {
+    Op op = Op::copy;
+};
+
+/// A reduction of one operand into `state`, laid out as kernels/reduce.hpp says, in one window and aligned to 64 bytes.
+struct Reduce : Walk {
+    ReduceOp op = ReduceOp::sum;
+    Memory* state = nullptr;
+    bool is_first = false;      ///< the state holds nothing yet
+    unsigned max_partials = 1;  ///< there is room for
 };
 
 /// Work between two events: whichever comes first. The default is a few microseconds' traffic, or launches that take as long.
@@ -152,6 +173,8 @@ public:
                       std::size_t source_offset_bytes, std::size_t size_bytes) = 0;
     /// Runs a kernel of kernels/.
     virtual void run(const Elementwise& call) = 0;
+    /// Takes elements into a reduction's state.
+    virtual void reduce(const Reduce& call) = 0;
 
     /// Moves pages of `shared` memory to where they are going to be used. Returns why nothing came of it; empty where it was
     /// submitted. The default: nothing to move.

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <numeric>
+#include <vector>
 
 #include "core/device_state.hpp"
 #include "core/split.hpp"
@@ -55,82 +53,27 @@ void check(const Queue& queue, Op op, const Array* const* inputs, std::size_t in
     }
 }
 
-// Dimensions of more than one element in the order in which the output's memory is walked, outermost first.
-std::vector<std::size_t> walking_order(const Array& out) {
-    std::vector<std::size_t> order(out.dimensions());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::erase_if(order, [&](std::size_t d) { return out.shape()[d] == 1; });
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return std::abs(out.strides_bytes()[a]) > std::abs(out.strides_bytes()[b]);
-    });
-    return order;
-}
+// Runs the pieces of a call.
+class ElementwiseSink final : public PieceSink {
+public:
+    ElementwiseSink(QueueState::Submission& submission, driver::Device& device, Op op)
+        : submission_(submission), scratch_(submission, device), op_(op) {}
 
-// A call for every index of `outer` dimensions, which are more than a kernel walks by itself.
-void submit_outer(QueueState::Submission& submission, driver::Device& device, Elementwise call,
-                  const std::vector<const Array*>& operands, const std::vector<std::size_t>& outer, std::size_t depth,
-                  std::shared_ptr<driver::Memory>& scratch) {
-    if (depth == outer.size()) {
-        merge_dimensions(call);
-        submit_split(submission, device, call, scratch);
-        return;
-    }
-    const std::size_t dimension = outer[depth];
-    for (std::int64_t index = 0; index < operands[0]->shape()[dimension]; ++index) {
-        submit_outer(submission, device, call, operands, outer, depth + 1, scratch);
-        for (std::size_t i = 0; i < operands.size(); ++i) {
-            const auto offset =
-                static_cast<std::int64_t>(call.operands[i].offset_bytes) + operands[i]->strides_bytes()[dimension];
-            call.operands[i].offset_bytes = static_cast<std::size_t>(offset);
-        }
-    }
-}
+    void take(const driver::Walk& piece) override { submission_.native().run({piece, op_}); }
 
-// Arrays that aren't all dense in one order.
-void submit_strided(QueueState::Submission& submission, driver::Device& device, Elementwise call,
-                    const std::vector<const Array*>& operands, std::shared_ptr<driver::Memory>& scratch) {
-    const Array& out = *operands[0];
-    struct Walk {
-        std::int64_t count;
-        std::array<std::int64_t, max_operands> strides_bytes;
-    };
-    const std::vector<std::size_t> order = walking_order(out);
-    // Whatever exceeds a kernel's dimensions even after merging is looped over here. Merging is tried on the innermost ones
-    // first, so only dimensions that truly can't be merged count.
-    std::vector<Walk> walks;
-    std::vector<std::size_t> outer;
-    for (std::size_t k = order.size(); k-- > 0;) {
-        const std::size_t d = order[k];
-        Walk walk{out.shape()[d], {}};
-        for (std::size_t i = 0; i < operands.size(); ++i)
-            walk.strides_bytes[i] = operands[i]->strides_bytes()[d];
-        if (!walks.empty()) {
-            Walk& inner = walks.back();
-            const bool dense = std::equal(
-                walk.strides_bytes.begin(), walk.strides_bytes.begin() + call.operand_count, inner.strides_bytes.begin(),
-                [&](std::int64_t outside, std::int64_t inside) { return outside == inside * inner.count; });
-            if (dense) {
-                inner.count *= walk.count;
-                continue;
-            }
-        }
-        if (walks.size() < max_kernel_dimensions) {
-            walks.push_back(walk);
-        } else {
-            outer.insert(outer.begin(), order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k) + 1);
-            break;
-        }
+    void take_straddling(const driver::Walk& element) override {
+        const driver::Walk moved = scratch_.fetch(element, 1);
+        submission_.native().run({moved, op_});
+        const driver::Operand& out = element.operands[0];
+        submission_.native().copy(*out.memory, out.offset_bytes, *moved.operands[0].memory, moved.operands[0].offset_bytes,
+                                  size_bytes(element.dtype));
     }
-    call.dimensions = std::max<int>(1, static_cast<int>(walks.size()));
-    call.shape[0] = 1;
-    for (std::size_t k = 0; k < walks.size(); ++k) {
-        const std::size_t to = walks.size() - 1 - k;
-        call.shape[to] = walks[k].count;
-        for (std::size_t i = 0; i < operands.size(); ++i)
-            call.operands[i].strides_bytes[to] = walks[k].strides_bytes[i];
-    }
-    submit_outer(submission, device, call, operands, outer, 0, scratch);
-}
+
+private:
+    QueueState::Submission& submission_;
+    StraddleScratch scratch_;
+    Op op_;
+};
 
 }  // namespace
 
@@ -203,14 +146,13 @@ void run_elementwise(Queue& queue, Op op, std::initializer_list<const Array*> in
             return;
         }
     }
-    driver::Device& device = *queue.device().state()->native;
-    std::shared_ptr<driver::Memory> scratch;
+    ElementwiseSink sink(submission, *queue.device().state()->native, op);
     if (call.contiguous) {
-        submit_split(submission, device, call, scratch);
+        split(call, sink);
     } else {
         std::vector<const Array*> operands{&out};
         operands.insert(operands.end(), inputs.begin(), inputs.end());
-        submit_strided(submission, device, call, operands, scratch);
+        split_strided(call, operands, sink);
     }
 }
 

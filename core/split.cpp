@@ -2,19 +2,21 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 namespace tandem {
 namespace {
 
-using driver::Elementwise;
 using driver::Operand;
+using driver::Walk;
 
 struct Extent {
     std::int64_t first, end;  // byte offsets in the memory: of the lowest element, and behind the highest
 };
 
-Extent extent(const Elementwise& call, const Operand& operand) noexcept {
+Extent extent(const Walk& call, const Operand& operand) noexcept {
     Extent bytes{static_cast<std::int64_t>(operand.offset_bytes), static_cast<std::int64_t>(operand.offset_bytes)};
     for (int d = 0; d < call.dimensions; ++d) {
         const std::int64_t span =
@@ -25,15 +27,15 @@ Extent extent(const Elementwise& call, const Operand& operand) noexcept {
     return bytes;
 }
 
-bool in_one_window(const Elementwise& call, const Operand& operand) noexcept {
+bool in_one_window(const Walk& call, const Operand& operand) noexcept {
     const auto window = static_cast<std::int64_t>(operand.memory->window_bytes());
     const Extent bytes = extent(call, operand);
     return bytes.first / window == (bytes.end - 1) / window;
 }
 
 // The part of `call` from `begin` on, `count` long, along one dimension.
-Elementwise part(const Elementwise& call, std::size_t dimension, std::int64_t begin, std::int64_t count) noexcept {
-    Elementwise piece = call;
+Walk part(const Walk& call, std::size_t dimension, std::int64_t begin, std::int64_t count) noexcept {
+    Walk piece = call;
     piece.shape[dimension] = count;
     for (int i = 0; i < call.operand_count; ++i) {
         Operand& operand = piece.operands[static_cast<std::size_t>(i)];
@@ -46,7 +48,7 @@ Elementwise part(const Elementwise& call, std::size_t dimension, std::int64_t be
 
 // Where to cut `dimension`, which has more than one element, for `operand`, which crosses a window's end: behind the last index
 // whose elements all lie before it, or behind the first index where that one crosses already.
-std::int64_t cut(const Elementwise& call, const Operand& operand, std::size_t dimension) noexcept {
+std::int64_t cut(const Walk& call, const Operand& operand, std::size_t dimension) noexcept {
     const std::int64_t count = call.shape[dimension];
     const std::int64_t stride = operand.strides_bytes[dimension];
     if (stride < 0) return count / 2;  // rare, and halving ends just as surely
@@ -58,27 +60,9 @@ std::int64_t cut(const Elementwise& call, const Operand& operand, std::size_t di
     return std::clamp<std::int64_t>((boundary - one_index - bytes.first) / stride + 1, 1, count - 1);
 }
 
-// One element with bytes on both sides of a window's end: through memory of one window, by copies, which may cross.
-void submit_straddling(QueueState::Submission& submission, driver::Device& device, const Elementwise& call,
-                       std::shared_ptr<driver::Memory>& scratch) {
-    constexpr std::size_t slot_bytes = 16;
-    const std::size_t item_bytes = size_bytes(call.dtype);
-    if (scratch == nullptr) scratch = device.allocate(slot_bytes * max_operands, MemoryKind::device);
-    submission.use(scratch);
-    Elementwise moved = call;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
-        const Operand& operand = call.operands[i];
-        if (i != 0) submission.native().copy(*scratch, i * slot_bytes, *operand.memory, operand.offset_bytes, item_bytes);
-        moved.operands[i].memory = scratch.get();
-        moved.operands[i].offset_bytes = i * slot_bytes;
-    }
-    submission.native().run(moved);
-    submission.native().copy(*call.operands[0].memory, call.operands[0].offset_bytes, *scratch, 0, item_bytes);
-}
-
 }  // namespace
 
-void merge_dimensions(Elementwise& call) noexcept {
+void merge_dimensions(Walk& call) noexcept {
     const auto operands = static_cast<std::size_t>(call.operand_count);
     int kept = 0;
     for (int d = 0; d < call.dimensions; ++d) {
@@ -118,7 +102,7 @@ void merge_dimensions(Elementwise& call) noexcept {
 namespace {
 
 // The first operand that crosses a window's end, or null.
-const Operand* find_crossing(const Elementwise& call) noexcept {
+const Operand* find_crossing(const Walk& call) noexcept {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
         if (!in_one_window(call, call.operands[i])) return &call.operands[i];
     }
@@ -126,7 +110,7 @@ const Operand* find_crossing(const Elementwise& call) noexcept {
 }
 
 // The dimension that spans most of the operand's bytes; none where there is one element.
-std::optional<std::size_t> widest_dimension(const Elementwise& call, const Operand& operand) noexcept {
+std::optional<std::size_t> widest_dimension(const Walk& call, const Operand& operand) noexcept {
     std::optional<std::size_t> widest;
     std::int64_t most = -1;
     for (std::size_t d = 0; d < static_cast<std::size_t>(call.dimensions); ++d) {
@@ -141,26 +125,114 @@ std::optional<std::size_t> widest_dimension(const Elementwise& call, const Opera
 
 }  // namespace
 
-void submit_split(QueueState::Submission& submission, driver::Device& device, const Elementwise& call,
-                  std::shared_ptr<driver::Memory>& scratch) {
+void split(const Walk& call, PieceSink& sink) {
     // What is cut off is recursed into, what remains is looped over: the depth grows with operands and dimensions, not with
     // windows.
-    Elementwise rest = call;
+    Walk rest = call;
     for (;;) {
         const Operand* crossing = find_crossing(rest);
-        if (crossing == nullptr) {
-            submission.native().run(rest);
-            return;
-        }
+        if (crossing == nullptr) return sink.take(rest);
         const std::optional<std::size_t> widest = widest_dimension(rest, *crossing);
-        if (!widest) {
-            submit_straddling(submission, device, rest, scratch);
-            return;
-        }
+        if (!widest) return sink.take_straddling(rest);
         const std::int64_t at = cut(rest, *crossing, *widest);
-        submit_split(submission, device, part(rest, *widest, 0, at), scratch);
+        split(part(rest, *widest, 0, at), sink);
         rest = part(rest, *widest, at, rest.shape[*widest] - at);
     }
+}
+
+namespace {
+
+// Dimensions of more than one element in the order in which the array's memory is walked, outermost first.
+std::vector<std::size_t> walking_order(const Array& array) {
+    std::vector<std::size_t> order(array.dimensions());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::erase_if(order, [&](std::size_t d) { return array.shape()[d] == 1; });
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return std::abs(array.strides_bytes()[a]) > std::abs(array.strides_bytes()[b]);
+    });
+    return order;
+}
+
+// A call for every index of `outer` dimensions, which are more than a kernel walks by itself.
+void split_outer(Walk call, const std::vector<const Array*>& operands, const std::vector<std::size_t>& outer, std::size_t depth,
+                 PieceSink& sink) {
+    if (depth == outer.size()) {
+        merge_dimensions(call);
+        split(call, sink);
+        return;
+    }
+    const std::size_t dimension = outer[depth];
+    for (std::int64_t index = 0; index < operands[0]->shape()[dimension]; ++index) {
+        split_outer(call, operands, outer, depth + 1, sink);
+        for (std::size_t i = 0; i < operands.size(); ++i) {
+            const auto offset =
+                static_cast<std::int64_t>(call.operands[i].offset_bytes) + operands[i]->strides_bytes()[dimension];
+            call.operands[i].offset_bytes = static_cast<std::size_t>(offset);
+        }
+    }
+}
+
+}  // namespace
+
+void split_strided(Walk call, const std::vector<const Array*>& operands, PieceSink& sink) {
+    const Array& first = *operands[0];
+    struct Dimension {
+        std::int64_t count;
+        std::array<std::int64_t, max_operands> strides_bytes;
+    };
+    const std::vector<std::size_t> order = walking_order(first);
+    // Whatever exceeds a kernel's dimensions even after merging is looped over here. Merging is tried on the innermost ones
+    // first, so only dimensions that truly can't be merged count.
+    std::vector<Dimension> walks;
+    std::vector<std::size_t> outer;
+    for (std::size_t k = order.size(); k-- > 0;) {
+        const std::size_t d = order[k];
+        Dimension walk{first.shape()[d], {}};
+        for (std::size_t i = 0; i < operands.size(); ++i)
+            walk.strides_bytes[i] = operands[i]->strides_bytes()[d];
+        if (!walks.empty()) {
+            Dimension& inner = walks.back();
+            const bool dense = std::equal(
+                walk.strides_bytes.begin(), walk.strides_bytes.begin() + call.operand_count, inner.strides_bytes.begin(),
+                [&](std::int64_t outside, std::int64_t inside) { return outside == inside * inner.count; });
+            if (dense) {
+                inner.count *= walk.count;
+                continue;
+            }
+        }
+        if (walks.size() < max_kernel_dimensions) {
+            walks.push_back(walk);
+        } else {
+            outer.insert(outer.begin(), order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k) + 1);
+            break;
+        }
+    }
+    call.dimensions = std::max<int>(1, static_cast<int>(walks.size()));
+    call.shape[0] = 1;
+    for (std::size_t k = 0; k < walks.size(); ++k) {
+        const std::size_t to = walks.size() - 1 - k;
+        call.shape[to] = walks[k].count;
+        for (std::size_t i = 0; i < operands.size(); ++i)
+            call.operands[i].strides_bytes[to] = walks[k].strides_bytes[i];
+    }
+    split_outer(std::move(call), operands, outer, 0, sink);
+}
+
+driver::Walk StraddleScratch::fetch(const Walk& element, int first) {
+    if (memory_ == nullptr) memory_ = device_.allocate(slot_bytes * max_operands, MemoryKind::device);
+    submission_.use(memory_);
+    Walk moved = element;
+    for (int i = 0; i < element.operand_count; ++i) {
+        const Operand& operand = element.operands[static_cast<std::size_t>(i)];
+        Operand& slot = moved.operands[static_cast<std::size_t>(i)];
+        slot.memory = memory_.get();
+        slot.offset_bytes = static_cast<std::size_t>(i) * slot_bytes;
+        if (i >= first) {
+            submission_.native().copy(*memory_, slot.offset_bytes, *operand.memory, operand.offset_bytes,
+                                      size_bytes(element.dtype));
+        }
+    }
+    return moved;
 }
 
 }  // namespace tandem

@@ -64,6 +64,18 @@ constexpr Launch contiguous_launch(const PackPlan& plan, unsigned item_bytes, co
     return {static_cast<unsigned>(std::clamp<std::int64_t>(tiles, 1, max_grid_x)), 1, with.block_threads, 1};
 }
 
+/// Threads of a reduction's block; the packs that each loads before it uses the first; and the blocks for each multiprocessor, as
+/// many as run at a time.
+inline constexpr unsigned reduce_block_threads = 256;
+inline constexpr unsigned reduce_packs_in_flight = 4;
+inline constexpr unsigned reduce_blocks_per_unit = 4;
+
+/// At most `max_blocks`, each of which leaves a partial result.
+constexpr Launch reduce_contiguous_launch(const PackPlan& plan, std::int64_t max_blocks) noexcept {
+    const std::int64_t blocks = divide_up(plan.packs, std::int64_t{reduce_block_threads} * reduce_packs_in_flight);
+    return {static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, max_blocks)), 1, reduce_block_threads, 1};
+}
+
 /// Blocks as wide as the innermost dimension asks for. A wide one still takes several rows where there are, since a row of an
 /// operand that runs across the output's order shares its memory sectors with the rows beside it.
 constexpr Launch strided_launch(std::int64_t rows, std::int64_t inner) noexcept {
@@ -76,6 +88,17 @@ constexpr Launch strided_launch(std::int64_t rows, std::int64_t inner) noexcept 
     const std::int64_t grid_y = std::min(divide_up(rows, block_y), max_grid_y);
     return {static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y), static_cast<unsigned>(block_x),
             static_cast<unsigned>(block_y)};
+}
+
+/// As `strided_launch`, in at most `max_blocks`. Every block has `reduce_block_threads`, with work or not.
+constexpr Launch reduce_strided_launch(std::int64_t rows, std::int64_t inner, std::int64_t max_blocks) noexcept {
+    static_assert(reduce_block_threads == strided_block_threads);
+    Launch launch = strided_launch(rows, inner);
+    launch.block_y = reduce_block_threads / launch.block_x;
+    launch.grid_x = static_cast<unsigned>(std::min<std::int64_t>(launch.grid_x, max_blocks));
+    launch.grid_y =
+        static_cast<unsigned>(std::clamp<std::int64_t>(divide_up(rows, launch.block_y), 1, max_blocks / launch.grid_x));
+    return launch;
 }
 
 }  // namespace tandem::cuda

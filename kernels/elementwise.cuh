@@ -47,8 +47,6 @@ struct Booleans {
 struct Half {
     std::uint16_t bits;
     friend __device__ Half operator+(Half left, Half right) { return from_float(left.to_float() + right.to_float()); }
-
-private:
     __device__ float to_float() const {
         float value;
         asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
@@ -66,8 +64,6 @@ private:
 struct Brain {
     std::uint16_t bits;
     friend __device__ Brain operator+(Brain left, Brain right) { return from_float(left.to_float() + right.to_float()); }
-
-private:
     __device__ float to_float() const { return __uint_as_float(std::uint32_t{bits} << 16U); }
     static __device__ Brain from_float(float value) {
         const std::uint32_t word = __float_as_uint(value);

@@ -16,4 +16,10 @@ std::string opencl_source(Op op);
 /// CUDA fat binary of `op`, compiled from kernels/NAME.cu. Defined only where the build has the CUDA backend.
 std::span<const std::byte> cuda_fatbin(Op op);
 
+/// OpenCL C source of the reductions: kernels/elementwise.cl followed by kernels/reduce.cl.
+std::string opencl_reduce_source();
+
+/// CUDA fat binary of kernels/reduce.cu, as `cuda_fatbin`.
+std::span<const std::byte> cuda_reduce_fatbin();
+
 }  // namespace tandem::embedded

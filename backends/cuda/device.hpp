@@ -50,7 +50,7 @@ private:
     DeviceTraits traits_;
     MemoryPool memory_pool_{context_};
     EventPool events_{context_};
-    Kernels kernels_{context_};
+    Kernels kernels_{context_, info_};
 };
 
 /// Native calls: cuInit, cuDriverGetVersion, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute,

@@ -127,6 +127,11 @@ void Queue::run(const driver::Elementwise& call) {
     device_->kernels().launch(stream_, call);
 }
 
+void Queue::reduce(const driver::Reduce& call) {
+    const Current current(context_);
+    device_->kernels().launch(stream_, call);
+}
+
 std::unique_ptr<driver::Event> Queue::record() {
     const Current current(context_);
     return std::make_unique<Event>(device_, stream_);

@@ -20,6 +20,9 @@ namespace tandem {
     extern const HostKernels host_kernels_##name##_x86_64_v4;
 TANDEM_FOR_EACH_OP(TANDEM_X)
 #undef TANDEM_X
+extern const HostReducers host_kernels_reduce_baseline;
+extern const HostReducers host_kernels_reduce_x86_64_v3;
+extern const HostReducers host_kernels_reduce_x86_64_v4;
 
 }  // namespace tandem
 
@@ -41,35 +44,35 @@ constexpr std::int64_t parallel_bytes = std::int64_t{256} << 10U;
 // Outputs larger than this don't stay in the caches until somebody reads them, so they are written past the caches.
 constexpr std::int64_t streaming_bytes = std::int64_t{16} << 20U;
 
-#define TANDEM_TABLE(level) \
-    { TANDEM_FOR_EACH_OP(TANDEM_X) }
-const HostKernels* const* best_tables() noexcept {
+// The kernels of one instruction set.
+struct Tables {
+    const HostKernels* elementwise[op_count];
+    const HostReducers* reducers;
+};
+
+Tables best_tables() noexcept {
 #if defined(__x86_64__)
-#define TANDEM_X(name, inputs) &host_kernels_##name##_x86_64_v4,
-    static constexpr const HostKernels* v4[] = TANDEM_TABLE(v4);
-#undef TANDEM_X
-#define TANDEM_X(name, inputs) &host_kernels_##name##_x86_64_v3,
-    static constexpr const HostKernels* v3[] = TANDEM_TABLE(v3);
-#undef TANDEM_X
     __builtin_cpu_init();
     const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
                         __builtin_cpu_supports("bmi2") && cpu_supports_f16c();
     const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                         __builtin_cpu_supports("avx512vl");
-    if (has_v4) return v4;
-    if (has_v3) return v3;
+#define TANDEM_X(name, inputs) &host_kernels_##name##_x86_64_v4,
+    if (has_v4) return {{TANDEM_FOR_EACH_OP(TANDEM_X)}, &host_kernels_reduce_x86_64_v4};
+#undef TANDEM_X
+#define TANDEM_X(name, inputs) &host_kernels_##name##_x86_64_v3,
+    if (has_v3) return {{TANDEM_FOR_EACH_OP(TANDEM_X)}, &host_kernels_reduce_x86_64_v3};
+#undef TANDEM_X
 #endif
 #define TANDEM_X(name, inputs) &host_kernels_##name##_baseline,
-    static constexpr const HostKernels* baseline[] = TANDEM_TABLE(baseline);
+    return {{TANDEM_FOR_EACH_OP(TANDEM_X)}, &host_kernels_reduce_baseline};
 #undef TANDEM_X
-    return baseline;
 }
-#undef TANDEM_TABLE
 
-const HostKernel& kernel(Op op, DType dtype) noexcept {
-    static const HostKernels* const* const tables = best_tables();
-    return tables[static_cast<std::size_t>(op)]->by_dtype[static_cast<std::size_t>(dtype)];
+const Tables& tables() noexcept {
+    static const Tables best = best_tables();
+    return best;
 }
 
 std::byte* address(const driver::Operand& operand) noexcept {
@@ -159,12 +162,52 @@ void run_strided(const Elementwise& call, const HostKernel& kernel) {
 }  // namespace
 
 void run(const Elementwise& call) {
-    const HostKernel& chosen = kernel(call.op, call.dtype);
+    const HostKernel& chosen =
+        tables().elementwise[static_cast<std::size_t>(call.op)]->by_dtype[static_cast<std::size_t>(call.dtype)];
     if (call.contiguous) {
         run_contiguous(call, chosen);
     } else {
         run_strided(call, chosen);
     }
+}
+
+void reduce(const driver::Reduce& call) {
+    const HostReducer& reducer =
+        tables().reducers->by_op[static_cast<std::size_t>(call.op)][static_cast<std::size_t>(call.dtype)];
+    const auto item_bytes = static_cast<std::int64_t>(size_bytes(call.dtype));
+    const std::byte* in = address(call.operands[0]);
+    const auto inner = static_cast<std::size_t>(call.dimensions - 1);
+    const std::int64_t rows = call.count() / call.shape[inner];
+    StridedLayout layout;
+    layout.dimensions = call.dimensions;
+    std::copy_n(call.shape.begin(), max_kernel_dimensions, layout.shape);
+    std::copy_n(call.operands[0].strides_bytes.begin(), max_kernel_dimensions, layout.strides_bytes[0]);
+
+    // Rows are shared out; a single row is cut instead.
+    const std::int64_t units = rows > 1 ? rows : call.shape[inner];
+    const std::int64_t parts =
+        std::min<std::int64_t>(parts_for(call.count() * item_bytes, units), static_cast<std::int64_t>(call.max_partials));
+    std::byte* state = static_cast<Memory*>(call.state)->data();
+    auto* partials = reinterpret_cast<HostPartial*>(state + partials_offset_bytes);
+    ThreadPool::instance().parallel(parts, [&](std::int64_t part) {
+        const std::int64_t begin = units * part / parts;
+        const std::int64_t count = units * (part + 1) / parts - begin;
+        if (call.contiguous) {
+            partials[part] = reducer.contiguous(in + begin * item_bytes, count);
+        } else {
+            const HostRows share = rows > 1 ? HostRows{begin, count, 0, call.shape[inner]} : HostRows{0, 1, begin, count};
+            partials[part] = reducer.strided(in, layout, share);
+        }
+    });
+    auto& running = *reinterpret_cast<HostPartial*>(state);
+    if (call.is_first) {
+        running = partials[0];
+    } else {
+        reducer.merge(running, partials[0]);
+    }
+    for (std::int64_t part = 1; part < parts; ++part)
+        reducer.merge(running, partials[part]);
+    reducer.finish(running, state + result_offset_bytes);
 }
 
 void copy(std::byte* destination, const std::byte* source, std::size_t size_bytes) {

@@ -7,6 +7,7 @@ namespace tandem::host {
 
 /// Runs `call` on this thread and the pool's; returns when it is done.
 void run(const driver::Elementwise& call);
+void reduce(const driver::Reduce& call);
 
 /// Copies bytes that don't overlap, by several threads where there are many.
 void copy(std::byte* destination, const std::byte* source, std::size_t size_bytes);

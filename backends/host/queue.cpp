@@ -100,10 +100,11 @@ void Queue::copy(driver::Memory& destination, std::size_t destination_offset_byt
 }
 
 void Queue::run(const driver::Elementwise& call) {
-    std::size_t count = 1;
-    for (int d = 0; d < call.dimensions; ++d)
-        count *= static_cast<std::size_t>(call.shape[static_cast<std::size_t>(d)]);
-    submit(count * size_bytes(call.dtype), [call] { host::run(call); });
+    submit(static_cast<std::size_t>(call.count()) * size_bytes(call.dtype), [call] { host::run(call); });
+}
+
+void Queue::reduce(const driver::Reduce& call) {
+    submit(static_cast<std::size_t>(call.count()) * size_bytes(call.dtype), [call] { host::reduce(call); });
 }
 
 std::unique_ptr<driver::Event> Queue::record() {

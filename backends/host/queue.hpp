@@ -44,6 +44,7 @@ public:
     void copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
               std::size_t source_offset_bytes, std::size_t size_bytes) override;
     void run(const driver::Elementwise& call) override;
+    void reduce(const driver::Reduce& call) override;
     std::unique_ptr<driver::Event> record() override;
     void wait_for(const driver::Event& event) override;
     void synchronize() override;

@@ -38,6 +38,8 @@ constexpr Tuning cpu_tuning{.is_unaligned = true,
 // In a call too small for items of full size: what one unit loses to other work, another makes up.
 constexpr unsigned items_per_unit = 4;
 constexpr std::size_t max_lanes = 16;
+// Groups of a reduction for each unit: as many as run side by side, and some for balance.
+constexpr unsigned reduce_groups = 16;
 
 // The structs of kernels/elementwise.cl, which says what they mean.
 struct PacksArguments {
@@ -56,12 +58,39 @@ struct StridedArguments {
     std::int64_t strides[max_operands][max_kernel_dimensions];
 };
 
-static_assert(sizeof(PacksArguments) <= max_argument_bytes && sizeof(StridedArguments) <= max_argument_bytes);
+// And those of kernels/reduce.cl, where the input is the one operand with an offset.
+struct ReducePacksArguments {
+    std::uint64_t offset;
+    std::uint64_t packs;
+    std::uint64_t packs_per_group;
+    std::uint32_t head;
+    std::uint32_t tail;
+    std::uint32_t is_first;
+    std::uint32_t padding;
+};
+struct ReduceStridedArguments {
+    std::uint64_t offset;
+    std::uint64_t count;
+    std::int64_t first_dimension;
+    std::int64_t shape[max_kernel_dimensions];
+    std::int64_t strides[max_kernel_dimensions];
+    std::uint64_t elements_per_group;
+    std::uint64_t is_first;
+};
+struct ReducePartialsArguments {
+    std::uint32_t partials;
+    std::uint32_t is_first;
+};
+
+static_assert(sizeof(PacksArguments) <= max_argument_bytes && sizeof(StridedArguments) <= max_argument_bytes &&
+              sizeof(ReduceStridedArguments) <= max_argument_bytes);
 
 // Pack kernels stand at the logarithm of their width.
 constexpr std::array names = {"packs_1", "packs_2", "packs_4", "packs_8", "packs_16", "strided_bytes", "strided_aligned"};
 constexpr std::size_t strided_bytes = 5;
 constexpr std::size_t strided_aligned = 6;
+constexpr std::array reduce_names = {"reduce_packs", "reduce_aligned", "reduce_bytes", "reduce_partials"};
+enum ReduceVariant : std::size_t { reduce_in_packs, reduce_aligned, reduce_bytes, reduce_partials };
 // What is left where alignment makes no difference: packs_1, packs_16, strided_aligned.
 constexpr bool is_for_any_alignment(std::size_t variant) noexcept {
     return variant == 0 || variant == 4 || variant == strided_aligned;
@@ -125,35 +154,57 @@ Programs::Programs(const DeviceInfo& info, cl_context context, cl_device_id devi
       cache_(cache_directory()) {}
 
 cl_program Programs::get(Op op, DType dtype) {
-    const std::lock_guard lock(mutex_);
     ProgramHandle& program = programs_[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)];
+    return get(program, {fmt::format("{} {}", to_string(op), to_string(dtype)), embedded::opencl_source(op),
+                         options(dtype, max_operands)});
+}
+
+cl_program Programs::get(ReduceOp op, DType dtype) {
+    ProgramHandle& program = reduce_programs_[static_cast<std::size_t>(op)][static_cast<std::size_t>(dtype)];
+    // kernels/elementwise.cl tells integers by their size.
+    const bool is_signed = dtype >= DType::int8 && dtype <= DType::int64;
+    constexpr int to_unsigned = static_cast<int>(DType::uint8) - static_cast<int>(DType::int8);
+    const DType bits = is_signed ? static_cast<DType>(static_cast<int>(dtype) + to_unsigned) : dtype;
+    return get(program, {fmt::format("{} {}", to_string(op), to_string(dtype)), embedded::opencl_reduce_source(),
+                         fmt::format("{} -D TANDEM_REDUCE_{} -D TANDEM_SIGNED={:d} -D TANDEM_BLOCK={} -D TANDEM_PARTIAL_BYTES={} "
+                                     "-D TANDEM_RESULT_AT={} -D TANDEM_PARTIALS_AT={}",
+                                     options(bits, 1), to_string(op), is_signed, block_elements, partial_bytes,
+                                     result_offset_bytes, partials_offset_bytes)});
+}
+
+cl_program Programs::get(ProgramHandle& program, const Recipe& recipe) {
+    const std::lock_guard lock(mutex_);
     if (program.get() == nullptr) {
-        program = build(op, dtype);
+        program = build(recipe);
         finish_work_at_exit();  // a compiler sets up what goes at exit when it is first used
     }
     return program.get();
 }
 
-ProgramHandle Programs::build(Op op, DType dtype) const {
-    const std::string source = embedded::opencl_source(op);
-    const std::string options = fmt::format(
+std::string Programs::options(DType dtype, int operands) const {
+    return fmt::format(
         "-cl-std=CL1.2 -w -D TANDEM_DTYPE_{} -D TANDEM_LANES={} -D TANDEM_UNALIGNED={:d} -D TANDEM_STREAMING={:d} -D "
         "TANDEM_GROUP_ITEMS={} "
         "-D TANDEM_PACKS_PER_ITEM={} -D TANDEM_ELEMENTS_PER_ITEM={} -D TANDEM_DIMENSIONS={} -D TANDEM_OPERANDS={}",
         dtype == DType::boolean ? "boolean" : to_string(dtype), lanes(tuning_, dtype), tuning_.is_unaligned,
         tuning_.streaming_bytes != 0, tuning_.group_items, tuning_.packs_per_item, tuning_.elements_per_item,
-        max_kernel_dimensions, max_operands);
+        max_kernel_dimensions, operands);
+}
+
+ProgramHandle Programs::build(const Recipe& recipe) const {
+    const std::string& options = recipe.options;
+    const std::string& source = recipe.source;
     const std::string key = build_identity_ + options + '\n' + source;
     if (ProgramHandle cached = load(key, options); cached.get() != nullptr) return cached;
 
     const char* text = source.c_str();
     cl_int status = CL_SUCCESS;
     ProgramHandle program(api().clCreateProgramWithSource(context_, 1, &text, nullptr, &status));
-    check(status, Stage::setup, spec_, "clCreateProgramWithSource of {} {}", to_string(op), to_string(dtype));
+    check(status, Stage::setup, spec_, "clCreateProgramWithSource of {}", recipe.name);
     status = api().clBuildProgram(program.get(), 1, &device_, options.c_str(), nullptr, nullptr);
     if (status != CL_SUCCESS) {
         throw Error(ErrorCode::build_failed,
-                    fmt::format("{}: clBuildProgram of {} {}: {}\n{}", spec_, to_string(op), to_string(dtype), error_name(status),
+                    fmt::format("{}: clBuildProgram of {}: {}\n{}", spec_, recipe.name, error_name(status),
                                 build_log(program.get(), device_)),
                     status);
     }
@@ -183,38 +234,39 @@ void Programs::save(const std::string& key, cl_program program) const {
         cache_.store(key, binary);
 }
 
-// A call on its way, with its operands found.
+// A call on its way: the buffers that its kernels take, in their order.
 struct Kernels::Launch {
     cl_command_queue queue;
-    const driver::Elementwise& call;
+    std::string_view op;
+    const driver::Walk& call;
+    cl_uint buffers;
     std::array<Memory::Place, max_operands> places;
 };
 
-std::unique_ptr<Kernels::Set> Kernels::create(Op op, DType dtype) const {
-    const cl_program program = programs_.get(op, dtype);
-    auto set = std::make_unique<Set>();
-    for (std::size_t i = 0; i < variants; ++i) {
-        if (programs_.tuning().is_unaligned && !is_for_any_alignment(i)) continue;
-        cl_int status = CL_SUCCESS;
-        (*set)[i].handle = KernelHandle(api().clCreateKernel(program, names[i], &status));
-        check(status, Stage::setup, programs_.spec(), "clCreateKernel of {} of {} {}", names[i], to_string(op), to_string(dtype));
-    }
-    return set;
+void Kernels::create(cl_program program, const char* name, Kernel& kernel) const {
+    cl_int status = CL_SUCCESS;
+    kernel.handle = KernelHandle(api().clCreateKernel(program, name, &status));
+    check(status, Stage::setup, programs_.spec(), "clCreateKernel of {}", name);
 }
 
 std::size_t Kernels::run(cl_command_queue queue, const driver::Elementwise& call) {
     auto& set = sets_[static_cast<std::size_t>(call.op)][static_cast<std::size_t>(call.dtype)];
-    if (!set) [[unlikely]]
-        set = create(call.op, call.dtype);
-    Launch launch{queue, call, {}};
+    if (!set) [[unlikely]] {
+        const cl_program program = programs_.get(call.op, call.dtype);
+        auto made = std::make_unique<Set>();
+        for (std::size_t i = 0; i < variants; ++i) {
+            if (!programs_.tuning().is_unaligned || is_for_any_alignment(i)) create(program, names[i], (*made)[i]);
+        }
+        set = std::move(made);
+    }
+    Launch launch{queue, to_string(call.op), call, static_cast<cl_uint>(call.operand_count), {}};
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
         launch.places[i] = static_cast<const Memory*>(call.operands[i].memory)->place(call.operands[i].offset_bytes);
     }
-    return call.contiguous ? run_packs(launch, *set) : run_strided(launch, *set);
+    return call.contiguous ? run_packs(launch, call, *set) : run_strided(launch, call, *set);
 }
 
-std::size_t Kernels::run_packs(Launch& launch, Set& kernels) {
-    const driver::Elementwise& call = launch.call;
+std::size_t Kernels::run_packs(const Launch& launch, const driver::Elementwise& call, Set& kernels) {
     const Tuning& tuning = programs_.tuning();
     const std::size_t item_bytes = size_bytes(call.dtype);
     const auto size = static_cast<std::uint64_t>(call.shape[0]) * item_bytes;
@@ -246,8 +298,7 @@ std::size_t Kernels::run_packs(Launch& launch, Set& kernels) {
     return size;
 }
 
-std::size_t Kernels::run_strided(Launch& launch, Set& kernels) {
-    const driver::Elementwise& call = launch.call;
+std::size_t Kernels::run_strided(const Launch& launch, const driver::Elementwise& call, Set& kernels) {
     const Tuning& tuning = programs_.tuning();
     StridedArguments arguments{};
     const int first = max_kernel_dimensions - call.dimensions;
@@ -273,13 +324,88 @@ std::size_t Kernels::run_strided(Launch& launch, Set& kernels) {
     return arguments.count * size_bytes(call.dtype);
 }
 
+std::size_t Kernels::reduce(cl_command_queue queue, const driver::Reduce& call) {
+    const Tuning& tuning = programs_.tuning();
+    auto& set = reduce_sets_[static_cast<std::size_t>(call.op)][static_cast<std::size_t>(call.dtype)];
+    if (!set) [[unlikely]] {
+        const cl_program program = programs_.get(call.op, call.dtype);
+        auto made = std::make_unique<ReduceSet>();
+        for (std::size_t i = 0; i < reduce_variants; ++i) {
+            if (!tuning.is_unaligned || i != reduce_bytes) create(program, reduce_names[i], (*made)[i]);
+        }
+        set = std::move(made);
+    }
+    Launch launch{queue, to_string(call.op), call, 2, {}};
+    launch.places[0] = static_cast<const Memory*>(call.state)->place(0);
+    launch.places[1] = static_cast<const Memory*>(call.operands[0].memory)->place(call.operands[0].offset_bytes);
+
+    const std::size_t item_bytes = size_bytes(call.dtype);
+    std::uint64_t groups = 0;
+    if (call.contiguous && tuning.is_unaligned) {
+        const std::size_t pack = lanes(tuning, call.dtype) * component_bytes(call.dtype);
+        groups = reduce_packs(launch, call, plan_unaligned(0, item_bytes, pack, call.shape[0]), *set);
+    } else {
+        const std::uint64_t address = launch.places[1].offset_bytes;
+        const PackPlan plan = plan_packs(&address, 1, item_bytes, call.shape[0]);
+        groups = call.contiguous && plan.width == tandem::pack_bytes ? reduce_packs(launch, call, plan, *set)
+                                                                     : reduce_strided(launch, call, *set);
+    }
+    if (groups > 1) {
+        launch.buffers = 1;
+        const ReducePartialsArguments arguments{static_cast<std::uint32_t>(groups), call.is_first};
+        enqueue(launch, (*set)[reduce_partials], &arguments, sizeof arguments, 1);
+    }
+    return static_cast<std::size_t>(call.count()) * item_bytes;
+}
+
+// Returns how many groups, each of which leaves a partial result where there are several.
+std::uint64_t Kernels::reduce_packs(const Launch& launch, const driver::Reduce& call, const PackPlan& plan, ReduceSet& kernels) {
+    const Tuning& tuning = programs_.tuning();
+    const std::size_t pack = lanes(tuning, call.dtype) * component_bytes(call.dtype);
+    ReducePacksArguments arguments{};
+    arguments.offset = launch.places[1].offset_bytes;
+    arguments.packs = static_cast<std::uint64_t>(plan.packs);
+    arguments.head = static_cast<std::uint32_t>(plan.head);
+    arguments.tail = static_cast<std::uint32_t>(plan.tail);
+    arguments.is_first = call.is_first;
+    // A group of several items waits for its slowest; a few packs for each hide it.
+    const std::uint64_t least = tuning.is_unaligned ? tuning.min_item_bytes / pack : std::uint64_t{4} * tuning.group_items;
+    const std::uint64_t most = std::min<std::uint64_t>(call.max_partials, std::uint64_t{tuning.compute_units} * reduce_groups);
+    arguments.packs_per_group = std::max(least, ceil_div(arguments.packs, most));
+    const std::uint64_t groups = std::max<std::uint64_t>(1, ceil_div(arguments.packs, arguments.packs_per_group));
+    enqueue(launch, kernels[reduce_in_packs], &arguments, sizeof arguments, groups);
+    return groups;
+}
+
+std::uint64_t Kernels::reduce_strided(const Launch& launch, const driver::Reduce& call, ReduceSet& kernels) {
+    const Tuning& tuning = programs_.tuning();
+    ReduceStridedArguments arguments{};
+    arguments.offset = launch.places[1].offset_bytes;
+    arguments.count = static_cast<std::uint64_t>(call.count());
+    arguments.first_dimension = max_kernel_dimensions - call.dimensions;
+    arguments.is_first = call.is_first;
+    std::uint64_t bits = arguments.offset;
+    for (int d = 0; d < call.dimensions; ++d) {
+        arguments.shape[arguments.first_dimension + d] = call.shape[static_cast<std::size_t>(d)];
+        const std::int64_t stride = call.operands[0].strides_bytes[static_cast<std::size_t>(d)];
+        arguments.strides[arguments.first_dimension + d] = stride;
+        bits |= static_cast<std::uint64_t>(stride);
+    }
+    const bool is_aligned = tuning.is_unaligned || bits % component_bytes(call.dtype) == 0;
+    const std::uint64_t least = std::max<std::uint64_t>(tuning.elements_per_item, std::uint64_t{4} * tuning.group_items);
+    const std::uint64_t most = std::min<std::uint64_t>(call.max_partials, std::uint64_t{tuning.compute_units} * reduce_groups);
+    arguments.elements_per_group = std::max(least, ceil_div(arguments.count, most));
+    const std::uint64_t groups = ceil_div(arguments.count, arguments.elements_per_group);
+    enqueue(launch, kernels[is_aligned ? reduce_aligned : reduce_bytes], &arguments, sizeof arguments, groups);
+    return groups;
+}
+
 void Kernels::enqueue(const Launch& launch, Kernel& kernel, const void* arguments, std::size_t arguments_bytes,
                       std::uint64_t groups) {
     const Api& cl = api();
-    const driver::Elementwise& call = launch.call;
-    const auto operands = static_cast<cl_uint>(call.operand_count);
+    const driver::Walk& call = launch.call;
     cl_int status = CL_SUCCESS;
-    for (cl_uint i = 0; i < operands && status == CL_SUCCESS; ++i) {
+    for (cl_uint i = 0; i < launch.buffers && status == CL_SUCCESS; ++i) {
         if (kernel.bound[i] == launch.places[i].id) continue;
         kernel.bound[i] = 0;
         status = cl.clSetKernelArg(kernel.handle.get(), i, sizeof(cl_mem), &launch.places[i].window);
@@ -289,7 +415,7 @@ void Kernels::enqueue(const Launch& launch, Kernel& kernel, const void* argument
     if (status == CL_SUCCESS &&
         (kernel.set_bytes != arguments_bytes || std::memcmp(kernel.set.data(), arguments, arguments_bytes) != 0)) {
         kernel.set_bytes = 0;
-        status = cl.clSetKernelArg(kernel.handle.get(), operands, arguments_bytes, arguments);
+        status = cl.clSetKernelArg(kernel.handle.get(), launch.buffers, arguments_bytes, arguments);
         if (status == CL_SUCCESS) {
             std::memcpy(kernel.set.data(), arguments, arguments_bytes);
             kernel.set_bytes = arguments_bytes;
@@ -303,12 +429,12 @@ void Kernels::enqueue(const Launch& launch, Kernel& kernel, const void* argument
     if (status == CL_SUCCESS) [[likely]]
         return;
     std::string operand_text;
-    for (cl_uint i = 0; i < operands; ++i) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
         operand_text += fmt::format("{}{} of {} bytes", i == 0 ? "" : ", ", call.operands[i].offset_bytes,
                                     call.operands[i].memory->size_bytes());
     }
     fail(status, Stage::submission, programs_.spec(),
-         fmt::format("clEnqueueNDRangeKernel of {} {}, shape ({}), operands at {}", to_string(call.op), to_string(call.dtype),
+         fmt::format("clEnqueueNDRangeKernel of {} {}, shape ({}), operands at {}", launch.op, to_string(call.dtype),
                      fmt::join(call.shape.begin(), call.shape.begin() + call.dimensions, ", "), operand_text));
 }
 

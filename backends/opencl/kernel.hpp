@@ -34,12 +34,21 @@ public:
     /// Valid as long as this is. From the cache on disk where it is there and the driver takes it, else from source. Throws
     /// build_failed with the compiler's log. Native calls: clCreateProgramWithBinary, clCreateProgramWithSource, clBuildProgram.
     cl_program get(Op op, DType dtype);
+    cl_program get(ReduceOp op, DType dtype);
 
     [[nodiscard]] const std::string& spec() const noexcept { return spec_; }
     [[nodiscard]] const Tuning& tuning() const noexcept { return tuning_; }
 
 private:
-    ProgramHandle build(Op op, DType dtype) const;
+    struct Recipe {
+        std::string name;  // for messages: "add float32"
+        std::string source;
+        std::string options;
+    };
+
+    [[nodiscard]] std::string options(DType dtype, int operands) const;
+    cl_program get(ProgramHandle& program, const Recipe& recipe);
+    [[nodiscard]] ProgramHandle build(const Recipe& recipe) const;
     ProgramHandle load(const std::string& key, const std::string& options) const;
     void save(const std::string& key, cl_program program) const;
 
@@ -51,6 +60,7 @@ private:
     DiskCache cache_;
     std::mutex mutex_;
     std::array<std::array<ProgramHandle, dtype_count>, op_count> programs_;
+    std::array<std::array<ProgramHandle, dtype_count>, reduce_op_count> reduce_programs_;
 };
 
 /// The argument struct of no kernel is larger.
@@ -64,6 +74,8 @@ public:
 
     /// Enqueues `call`; returns the bytes of its output. Native calls: clSetKernelArg, clEnqueueNDRangeKernel.
     std::size_t run(cl_command_queue queue, const driver::Elementwise& call);
+    /// Enqueues `call`, one or two kernels; returns the bytes of its elements.
+    std::size_t reduce(cl_command_queue queue, const driver::Reduce& call);
 
 private:
     struct Kernel {
@@ -74,15 +86,21 @@ private:
     };
     static constexpr std::size_t variants = 7;  // packs of five widths, strided by two alignments; some are not there
     using Set = std::array<Kernel, variants>;
+    static constexpr std::size_t reduce_variants =
+        4;  // packs, strided by two alignments, and what brings partial results together
+    using ReduceSet = std::array<Kernel, reduce_variants>;
     struct Launch;
 
-    std::size_t run_packs(Launch& launch, Set& kernels);
-    std::size_t run_strided(Launch& launch, Set& kernels);
+    std::size_t run_packs(const Launch& launch, const driver::Elementwise& call, Set& kernels);
+    std::size_t run_strided(const Launch& launch, const driver::Elementwise& call, Set& kernels);
+    std::uint64_t reduce_packs(const Launch& launch, const driver::Reduce& call, const PackPlan& plan, ReduceSet& kernels);
+    std::uint64_t reduce_strided(const Launch& launch, const driver::Reduce& call, ReduceSet& kernels);
     void enqueue(const Launch& launch, Kernel& kernel, const void* arguments, std::size_t arguments_bytes, std::uint64_t groups);
-    std::unique_ptr<Set> create(Op op, DType dtype) const;
+    void create(cl_program program, const char* name, Kernel& kernel) const;
 
     Programs& programs_;
     std::array<std::array<std::unique_ptr<Set>, dtype_count>, op_count> sets_;
+    std::array<std::array<std::unique_ptr<ReduceSet>, dtype_count>, reduce_op_count> reduce_sets_;
 };
 
 }  // namespace tandem::opencl

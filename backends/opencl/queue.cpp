@@ -103,6 +103,10 @@ void Queue::run(const driver::Elementwise& call) {
     submitted(kernels_.run(queue_.get(), call));
 }
 
+void Queue::reduce(const driver::Reduce& call) {
+    submitted(kernels_.reduce(queue_.get(), call));
+}
+
 std::unique_ptr<driver::Event> Queue::record() {
     const Api& cl = api();
     cl_event event = nullptr;

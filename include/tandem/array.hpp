@@ -178,6 +178,7 @@ void write_elements(Queue& queue, const void* source, std::size_t count, DType d
 void read_elements(Queue& queue, const Array& source, void* destination, std::size_t count, DType dtype);
 // Waits, also where it throws: `destination` may go then.
 void read_elements_now(Queue& queue, const Array& source, void* destination, std::size_t count, DType dtype);
+void check_item(const Array& array, DType dtype);
 }  // namespace detail
 
 /// Copies `source`, elements in C order, into `destination`. Returns once queued: `source` must stay valid and unchanged until
@@ -213,6 +214,22 @@ std::vector<T> to_vector(Queue& queue, const Array& source) {
         detail::read_elements_now(queue, source, elements.data(), elements.size(), dtype_of<T>);
     }
     return elements;
+}
+
+/// The element of an array that has one: `item<double>(queue, sum(queue, a))`. Waits. Throws invalid_argument where the array has
+/// more elements or none, or another dtype.
+template <ElementType T>
+[[nodiscard]] T item(Queue& queue, const Array& array) {
+    detail::check_item(array, dtype_of<T>);
+    if constexpr (std::is_same_v<T, bool>) {
+        std::uint8_t byte = 0;  // any non-zero one is true
+        detail::read_elements_now(queue, array, &byte, 1, dtype_of<T>);
+        return byte != 0;
+    } else {
+        T value{};
+        detail::read_elements_now(queue, array, &value, 1, dtype_of<T>);
+        return value;
+    }
 }
 
 }  // namespace tandem

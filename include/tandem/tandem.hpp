@@ -16,6 +16,8 @@
 #include <tandem/placement.hpp>
 #include <tandem/queue.hpp>
 #include <tandem/raw.hpp>
+#include <tandem/reduce.hpp>
+#include <tandem/reduce_op.hpp>
 #include <tandem/shape.hpp>
 #include <tandem/stream.hpp>
 #include <tandem/transfer.hpp>
