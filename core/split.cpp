@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <numeric>
 #include <optional>
-#include <utility>
 
 namespace tandem {
 namespace {
@@ -215,7 +214,7 @@ void split_strided(Walk call, const std::vector<const Array*>& operands, PieceSi
         for (std::size_t i = 0; i < operands.size(); ++i)
             call.operands[i].strides_bytes[to] = walks[k].strides_bytes[i];
     }
-    split_outer(std::move(call), operands, outer, 0, sink);
+    split_outer(call, operands, outer, 0, sink);
 }
 
 driver::Walk StraddleScratch::fetch(const Walk& element, int first) {

@@ -249,7 +249,11 @@ struct Extremum {
                 T one = best;
                 for (std::int64_t k = 0; k < count; ++k) {
                     const T value = static_cast<T>(E::load(in + k * item));
-                    one = op == ReduceOp::min ? (value < one ? value : one) : (one < value ? value : one);
+                    if constexpr (dtype == DType::boolean) {  // GCC 12 vectorises no largest of these
+                        one = static_cast<T>(op == ReduceOp::min ? one & value : one | value);
+                    } else {
+                        one = op == ReduceOp::min ? (value < one ? value : one) : (one < value ? value : one);
+                    }
                 }
                 best = one;
                 return count;

@@ -58,6 +58,11 @@ TEST_CASE("add and double beyond the largest allocation, at offsets that put ele
     fill(queue, left, left_value);
     fill(queue, right, right_value);
     add(queue, left, right, out);
+    double exact = 0;  // a number below 2^53
+    for (std::int64_t i = 0; i < count; ++i)
+        exact += static_cast<double>(right_value(i));
+    CHECK(item<float>(queue, sum(queue, right)) == static_cast<float>(exact));
+    CHECK(item<float>(queue, max(queue, right)) == 4098.0F);
     CHECK(first_wrong(queue, out, [](std::int64_t i) { return left_value(i) + right_value(i); }) == -1);
     twice(queue, right);
     CHECK(first_wrong(queue, right, [](std::int64_t i) { return 2 * right_value(i); }) == -1);
