@@ -1,4 +1,5 @@
-// tandem_bench_transfer [--device SPEC] [--file-bytes N] [--folder PATH] [--rounds N] [--json FILE] [--readers N]
+// tandem_bench_transfer [--device SPEC] [--file-bytes N] [--folder PATH] [--rounds N] [--json FILE] [--readers N] [--slot-bytes
+// N]
 //
 // Files to the device and back against the link and the storage, warm and cold; byte order; streams in bounded memory; small
 // files; parts of files. Every figure is a ratio within this run, and the page cache is put into its state, and looked at, before
@@ -26,7 +27,7 @@ struct Plan {
     std::size_t cold_bytes = std::size_t{2} << 30U;
     std::filesystem::path folder = std::filesystem::temp_directory_path();
     int rounds = 5;
-    unsigned readers = 0;
+    TransferLimits limits;
 };
 
 // To the device, and from it; nothing where host and device are one.
@@ -248,13 +249,14 @@ int main(int argc, char** argv) {
     app.add_option("--cold-bytes", plan.cold_bytes, "bytes of the cold file, and of what is saved");
     app.add_option("--folder", plan.folder, "where the files go");
     app.add_option("--rounds", plan.rounds, "rounds that count");
-    app.add_option("--readers", plan.readers, "threads that read; 0: as the library chooses");
+    app.add_option("--readers", plan.limits.readers, "threads that read; 0: as the library chooses");
+    app.add_option("--slot-bytes", plan.limits.slot_bytes, "bytes of a slot of the ring; 0: as the library chooses");
     app.add_option("--only", only, "loads, cold, saves, streams or small");
     app.add_option("--json", json, "file for the results");
     CLI11_PARSE(app, argc, argv);
     try {
         const tandem::Device device = tandem::open_device(device_spec);
-        tandem::set_transfer_limits(device, {plan.readers, 0, 0});
+        tandem::set_transfer_limits(device, plan.limits);
         fmt::print("{}: {}, {}; {} readers\n", device.spec(), device.info().name, device.info().driver,
                    tandem::transfer_limits(device).readers);
         const auto is_wanted = [&](const char* part) { return only.empty() || only == part; };

@@ -4,6 +4,12 @@ include(CMakePackageConfigHelpers)
 install(TARGETS tandem EXPORT tandemTargets
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Whoever links the archive links what it uses; the shared library brings that along.
+set(libraries_of_archive "")
+if(NOT BUILD_SHARED_LIBS)
+    set(libraries_of_archive "-lz ")
+    install(FILES ${CMAKE_CURRENT_LIST_DIR}/zlib.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.hpp)
 if(TARGET tandem_command)
     install(TARGETS tandem_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

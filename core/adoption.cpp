@@ -149,7 +149,7 @@ Buffer adopt_file(const Device& device, const MappedFile& file, std::uint64_t of
     AdoptOptions kept = options;
     using Kept = std::pair<MappedFile, std::shared_ptr<const void>>;
     kept.owner = std::make_shared<const Kept>(file, options.owner);
-    const std::string not_mapped = "the file can't be mapped, and is read into memory";
+    const std::string& not_mapped = file.why_in_memory();
     if (file.in_memory()) check_copy_allowed(options, device, printable_path(file.path()), not_mapped);
     const bool may_write = file.access() != FileAccess::read;
     const bool is_private = file.access() == FileAccess::copy_on_write;

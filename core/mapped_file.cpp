@@ -93,7 +93,7 @@ struct MappedFile::State {
     Mapping mapping;
     MapGrants grants;
     std::size_t size_bytes = 0;
-    bool in_memory = false;
+    std::string why_in_memory;  // empty for what is mapped
 };
 
 MappedFile MappedFile::open(const std::filesystem::path& path, FileAccess access) {
@@ -134,11 +134,23 @@ MappedFile MappedFile::open(const std::filesystem::path& path, const MapOptions&
     }
     // Also where the size is said to be 0: files of /proc are like that, and have content.
     state->size_bytes = read_to_end(state->mapping, descriptor, path);
-    state->in_memory = size > 0 || state->size_bytes > 0 || !S_ISREG(status.st_mode);
-    if (state->in_memory && access == FileAccess::read_write) {
+    const bool in_memory = size > 0 || state->size_bytes > 0 || !S_ISREG(status.st_mode);
+    if (in_memory) state->why_in_memory = "the file can't be mapped, and is read into memory";
+    if (in_memory && access == FileAccess::read_write) {
         throw io_error(path, "mmap to write to the file", map_error);
     }
-    state->grants = refuse_all(options, without_mapping(state->in_memory));
+    state->grants = refuse_all(options, without_mapping(in_memory));
+    return MappedFile(state);
+}
+
+MappedFile MappedFile::from_memory(std::filesystem::path path, FileAccess access, Mapping content, std::size_t size_bytes,
+                                   std::string why_in_memory) {
+    const auto state = std::make_shared<State>();
+    state->path = std::move(path);
+    state->access = access;
+    state->mapping = std::move(content);
+    state->size_bytes = size_bytes;
+    state->why_in_memory = std::move(why_in_memory);
     return MappedFile(state);
 }
 
@@ -164,7 +176,12 @@ std::span<std::byte> MappedFile::writable_bytes() const {
 }
 
 bool MappedFile::in_memory() const noexcept {
-    return state_ && state_->in_memory;
+    return !why_in_memory().empty();
+}
+
+const std::string& MappedFile::why_in_memory() const noexcept {
+    static const std::string none;
+    return state_ ? state_->why_in_memory : none;
 }
 
 int MappedFile::descriptor() const noexcept {

@@ -15,7 +15,7 @@
 namespace tandem {
 
 StreamInput::StreamInput(const npy::File& file, std::optional<DType> as)
-    : file_(file.mapping()), offset_bytes_(file.header().data_offset) {
+    : file_(file.mapping()), offset_bytes_(file.data_offset_bytes()) {
     const npy::Header& header = file.header();
     const npy::ItemType type = npy::item_type(file, as);
     if (!type.dtype || !type.subarray.empty()) {

@@ -19,6 +19,7 @@ def main():
         # Room for one of the three.
         "mapped_files": ["4000", "sum.npy", "a.npy", "b.npy", "a.npy"],
         "raw_complex": ["recording.raw"],
+        "archive": ["ab.npz", "a", "b", "sum.npz"],
     }.get(program.name, [])
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -26,13 +27,14 @@ def main():
         b = np.linspace(-1, 1, 1000, dtype=np.float32)
         np.save(folder / "a.npy", a)
         np.save(folder / "b.npy", b)
+        np.savez(folder / "ab.npz", a=a, b=b)
         (a + 1j * b).astype(np.complex64).tofile(folder / "recording.raw")
         subprocess.run([program, *arguments], cwd=folder, check=True)
         expected = {"first_program": {"sum.npy": a + b}, "add_files": {"sum.npy": a + b}, "double_file": {"twice.npy": a + a},
-                    "mapped_files": {"sum.npy": a + b + a}}
+                    "mapped_files": {"sum.npy": a + b + a}, "archive": {"sum.npz": {"a": a, "sum": a + b}}}
         for name, values in expected.get(program.name, {}).items():
-            np.testing.assert_array_equal(np.load(folder / name), values)
-        left = {path.name for path in folder.iterdir()} - {"a.npy", "b.npy", "recording.raw"} - set(expected.get(program.name, {}))
+            np.testing.assert_equal(dict(np.load(folder / name)) if name.endswith(".npz") else np.load(folder / name), values)
+        left = {path.name for path in folder.iterdir()} - {"a.npy", "b.npy", "ab.npz", "recording.raw"} - set(expected.get(program.name, {}))
         assert not left, f"left behind: {left}"
 
 

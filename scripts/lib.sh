@@ -8,7 +8,7 @@ python=/usr/bin/python3
 
 # What building the library and the command takes, and what an OpenCL device on the CPU does.
 build_packages=(cmake ninja-build g++ libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev opencl-c-headers
-    ocl-icd-libopencl1 pocl-opencl-icd python3-numpy)
+    ocl-icd-libopencl1 pocl-opencl-icd python3-numpy zlib1g-dev)
 test_packages=(python3-pytest doctest-dev pkg-config)
 
 say() {

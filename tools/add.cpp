@@ -78,14 +78,13 @@ void run(const Options& options) {
 void add_add(CLI::App& app, std::function<void()>& job) {
     CLI::App* command = app.add_subcommand("add", "Add two files, element by element");
     const auto options = std::make_shared<Options>();
-    command->add_option("A", options->left, "A .npy file, FILE:FIELD, a raw file with --dtype, or - for standard input")
+    command
+        ->add_option("A", options->left,
+                     "A .npy file, ARCHIVE.npz:MEMBER, FILE:FIELD, a raw file with --dtype, or - for standard input")
         ->type_name("")
         ->required();
     command->add_option("B", options->right, "The same; dtype and shape must be A's")->type_name("")->required();
-    command
-        ->add_option("-o,--output", options->output, "File to write: .npy, or raw for OUT.raw and OUT.bin; - for standard output")
-        ->type_name("OUT")
-        ->required();
+    command->add_option("-o,--output", options->output, output_help)->type_name("OUT")->required();
     add_compute_options(*command, *options);
     command->callback([options, &job] { job = [options] { run(*options); }; });
 }

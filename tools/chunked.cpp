@@ -39,7 +39,9 @@ StreamInput open_chunked(const Input& input, const ComputeOptions& options, File
         return StreamInput::raw(MappedFile::open(input.path, access), region.dtype, options.raw.shape,
                                 options.raw.offset_bytes.value_or(0));
     }
-    return {npy::File::open(input.path, options.strict, {.access = access}), options.raw.dtype};
+    const bool is_read = access == FileAccess::read;
+    return {is_read ? open_npy(input, options.strict) : npy::File::open(input.path, options.strict, {.access = access}),
+            options.raw.dtype};
 }
 
 void stream_to(const Output& output, const std::vector<StreamInput>& inputs, const StreamFunction& function,

@@ -78,7 +78,7 @@ void Summary::time(const std::function<void()>& work) {
 
 void Summary::note_trailing_bytes(const Input& input, const RawOptions& options, std::string_view fate) {
     if (input.is_stream) return;
-    const std::uint64_t count = find_region(input, options, false).trailing_bytes();
+    const std::uint64_t count = count_trailing_bytes(input, options);
     if (count == 0) return;
     notes_.push_back(fmt::format("{}: {} byte{} behind the data, {}", input.name, grouped(count), count == 1 ? "" : "s", fate));
 }

@@ -151,6 +151,10 @@ void run(const Options& options) {
     }
     check_no_journal(input);
     if (options.in_place) {
+        if (input.archive) {
+            throw Error(ErrorCode::invalid_argument,
+                        fmt::format("{}: a whole file can be replaced in place, an archive's member can't; use -o", input.name));
+        }
         run_in_place(options, input);
     } else {
         run_to_output(options, input);
@@ -162,12 +166,12 @@ void run(const Options& options) {
 void add_double(CLI::App& app, std::function<void()>& job) {
     CLI::App* command = app.add_subcommand("double", "Double a file's elements");
     const auto options = std::make_shared<Options>();
-    command->add_option("A", options->input, "A .npy file, FILE:FIELD, a raw file with --dtype, or - for standard input")
+    command
+        ->add_option("A", options->input,
+                     "A .npy file, ARCHIVE.npz:MEMBER, FILE:FIELD, a raw file with --dtype, or - for standard input")
         ->type_name("")
         ->required();
-    command
-        ->add_option("-o,--output", options->output, "File to write: .npy, or raw for OUT.raw and OUT.bin; - for standard output")
-        ->type_name("OUT");
+    command->add_option("-o,--output", options->output, output_help)->type_name("OUT");
     command->add_flag(
         "--in-place", options->in_place,
         "Replace the file's elements; all else in it stays as it is. A new file takes the old one's place: other hard links "

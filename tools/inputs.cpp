@@ -21,6 +21,7 @@
 #include "core/posix_file.hpp"
 #include "core/printable.hpp"
 #include "core/raw.hpp"
+#include "tools/archives.hpp"
 #include "tools/outputs.hpp"
 #include "tools/progress.hpp"
 
@@ -57,18 +58,6 @@ std::optional<Shape> parse_shape(std::string text) {
 
 // Enough to tell every kind of file by, and less than any .npy header.
 constexpr std::size_t telling_bytes = 24;
-
-std::vector<std::byte> first_bytes(const Input& input) {
-    if (input.stream) return input.stream->start(telling_bytes);
-    std::vector<std::byte> start(telling_bytes);
-    try {
-        const FileDescriptor file = open_file(input.path, O_RDONLY);
-        start.resize(read_fully_at(file.number(), 0, start, input.path));
-    } catch (const Error&) {
-        start.clear();  // whoever needs the file says what is wrong with it
-    }
-    return start;
-}
 
 bool starts_as_npy(const Input& input) {
     static constexpr std::string_view magic = "\x93NUMPY";
@@ -109,8 +98,9 @@ DType number_type(const Input& input, const npy::ItemType& type, const std::vect
                   std::optional<DType> stated) {
     if (!fields.empty()) {
         const std::string outer = input.field.empty() ? std::string() : input.field + ".";
-        refuse(input.name, fmt::format("its items are structured, with the fields {}; name one as {}:{}FIELD", field_list(fields),
-                                       printable(input.path.filename().native()), printable(outer)));
+        refuse(input.name, fmt::format("its items are structured, with the fields {}; name one as {}:{}{}FIELD",
+                                       field_list(fields), printable(input.path.filename().native()),
+                                       input.member ? printable(*input.member) + ":" : "", printable(outer)));
     }
     if (!type.dtype) {
         if (type.descr.find('V') == std::string::npos) {
@@ -135,15 +125,6 @@ DType number_type(const Input& input, const npy::ItemType& type, const std::vect
         refuse(input.name, fmt::format("its items are {}, not {} as --dtype says", to_string(*type.dtype), to_string(*stated)));
     }
     return *type.dtype;
-}
-
-// What `path` names in `text`, which knows a stream by the file it is kept in.
-std::string with_stream_named(std::string text, const Input& input) {
-    const std::string file = input.stream->file();
-    const std::string name = printable(input.path.native());
-    for (std::size_t at = text.find(file); at != std::string::npos; at = text.find(file, at + name.size()))
-        text.replace(at, file.size(), name);
-    return text;
 }
 
 // The type of the elements that `input` names, of a file or of a field.
@@ -220,9 +201,9 @@ Array map_field(const Device& device, const npy::File& file, const npy::Field& f
     const Strides inner = dense_strides(field.type.subarray, size_bytes(dtype));
     shape.insert(shape.end(), field.type.subarray.begin(), field.type.subarray.end());
     strides.insert(strides.end(), inner.begin(), inner.end());
-    const auto offset = static_cast<std::size_t>(header.data_offset) + field.offset_bytes;
+    const auto offset = static_cast<std::size_t>(file.data_offset_bytes()) + field.offset_bytes;
     Array array(adopt_bytes(device, file.mapping()), dtype, shape, strides, offset);
-    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), printable_path(file.mapping().path())));
+    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), printable(file.name())));
     return array;
 }
 
@@ -234,7 +215,7 @@ Array load_field(const Device& device, const Input& input, const npy::File& file
         if (why_copied.empty()) return map_field(device, file, field, dtype);
         kind = MemoryKind::device;
     }
-    Array array = npy::load_fields(device, input.source(), kind).field(input.field);
+    Array array = npy::load_fields(device, file, kind).field(input.field);
     // Untyped items come as bytes along a last dimension, which as one element each it has to give up.
     if (!field.type.dtype) array = array.view_as(dtype).at(array.dimensions() - 1, 0);
     if (!why_copied.empty()) array.set_residency(ZeroCopy::no, fmt::format("{}: {}", array.residency(), why_copied));
@@ -242,7 +223,8 @@ Array load_field(const Device& device, const Input& input, const npy::File& file
 }
 
 Array load_npy(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind) {
-    if (input.stream) {
+    if (input.archive && !input.member) refuse_whole_archive(input);
+    if (input.stream && !input.archive) {
         const npy::Header header = read_stream_header(input);
         element_type(input, header, options);
         keep_data(input, header.data_offset + header.data_bytes, strict);
@@ -254,7 +236,7 @@ Array load_npy(const Device& device, const Input& input, const RawOptions& optio
         : kind == MemoryKind::adopted
             ? npy::map(device, file, {}, options.dtype)
             : npy::load(device, file, {.as = options.dtype, .kind = kind, .transfer = show_progress("reading " + input.name)});
-    leave_rest(input, file.header().data_offset + file.header().data_bytes);
+    if (!input.archive) leave_rest(input, file.header().data_offset + file.header().data_bytes);
     return array;
 }
 
@@ -289,18 +271,26 @@ Region find_raw_region(const Input& input, const RawOptions& options, bool stric
 // An error of reading a header, with how to go on where the file is no .npy file at all.
 [[noreturn]] void explain(const Error& error, const Input& input) {
     std::string hint;
-    if (error.code() == ErrorCode::bad_file && !starts_as_npy(input)) {
+    if (error.code() == ErrorCode::bad_file && !input.archive && !starts_as_npy(input)) {
         const std::string_view kind = npy::file_kind(first_bytes(input));
-        if (kind.find("zip archive") != std::string_view::npos) {
-            hint = "; .npz archives are not supported yet, the .npy files in them are";
-        } else if (kind.empty() && input.path.extension() != ".npy") {
-            hint = "; a raw file needs --dtype";
-        }
+        if (kind.empty() && input.path.extension() != ".npy") hint = "; a raw file needs --dtype";
     }
     throw Error(error.code(), error.what() + hint, error.native_code());
 }
 
 }  // namespace
+
+std::vector<std::byte> first_bytes(const Input& input) {
+    if (input.stream) return input.stream->start(telling_bytes);
+    std::vector<std::byte> start(telling_bytes);
+    try {
+        const FileDescriptor file = open_file(input.path, O_RDONLY);
+        start.resize(read_fully_at(file.number(), 0, start, input.path));
+    } catch (const Error&) {
+        start.clear();  // whoever needs the file says what is wrong with it
+    }
+    return start;
+}
 
 void add_raw_options(CLI::App& command, RawOptions& options) {
     auto* dtype = command
@@ -336,6 +326,15 @@ void add_raw_options(CLI::App& command, RawOptions& options) {
         ->needs(dtype);
 }
 
+std::string with_stream_named(std::string text, const Input& input) {
+    if (!input.stream) return text;
+    const std::string file = input.stream->file();
+    const std::string name = printable(input.path.native());
+    for (std::size_t at = text.find(file); at != std::string::npos; at = text.find(file, at + name.size()))
+        text.replace(at, file.size(), name);
+    return text;
+}
+
 Input find_input(const std::string& text) {
     if (text.empty()) throw UsageError("the name of an input is empty");
     Input input;
@@ -355,6 +354,7 @@ void identify(Input& input, const RawOptions& options) {
     naming(input, [&] {
         if (input.is_stream) input.stream = std::make_shared<Stream>(input.path);
         input.is_raw = options.dtype && input.field.empty() && !starts_as_npy(input);
+        if (!input.is_raw && is_archive(input)) open_archive(input);
     });
 }
 
@@ -410,8 +410,15 @@ Region find_region(const Input& input, const RawOptions& options, bool strict) {
     return region;
 }
 
+std::uint64_t count_trailing_bytes(const Input& input, const RawOptions& options) {
+    if (!input.archive) return find_region(input, options, false).trailing_bytes();
+    const npy::Header header = input.archive->read_header(*input.member);
+    return input.archive->find(*input.member).size_bytes - header.data_offset - header.data_bytes;
+}
+
 npy::File open_npy(const Input& input, bool strict) {
     try {
+        if (input.archive) return input.archive->member(*input.member, strict);
         return npy::File::open(input.source(), strict);
     } catch (const Error& error) {
         explain(error, input);

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "core/npz/save.hpp"
 #include "core/output_file.hpp"
 #include "core/posix_file.hpp"
 #include "core/printable.hpp"
@@ -76,6 +77,23 @@ Output find_output(const std::string& text, std::initializer_list<const Input*> 
     Output output;
     output.path = text == "-" ? "/dev/stdout" : text;
     output.name = printable(output.path.native());
+    if (output.path.extension() == ".npz") {
+        output.member = "arr_0";
+        return output;
+    }
+    static constexpr std::string_view before_member = ".npz:";
+    std::error_code ignored;
+    if (const std::size_t at = text.find(before_member); at != std::string::npos && at > 0 && !fs::exists(text, ignored)) {
+        output.path = text.substr(0, at + before_member.size() - 1);
+        output.member = text.substr(at + before_member.size());
+        if (fs::is_regular_file(output.path, ignored)) {
+            throw Error(ErrorCode::invalid_argument,
+                        fmt::format("{}: there is {} already, and a new archive in its place would have no other member; -o {} "
+                                    "replaces it",
+                                    output.name, printable(output.path.filename().native()), printable(output.path.native())));
+        }
+        return output;
+    }
     const fs::path extension = output.path.extension();
     const bool inputs_are_raw = std::all_of(inputs.begin(), inputs.end(), [](const Input* input) { return input->is_raw; });
     output.is_raw = extension == ".raw" || extension == ".bin" || (extension != ".npy" && inputs_are_raw);
@@ -91,6 +109,11 @@ void flush_to_storage(const fs::path& path) {
 
 void save(const Array& array, const Output& output) {
     naming(output.name, [&] {
+        if (output.member) {
+            const WritingGuard guard(output.path);
+            npz::write_archive(output.path, {{*output.member, array}}, false, check_interrupt);
+            return;
+        }
         const Array elements = dense(array, output.is_raw ? DenseOrder::c : DenseOrder::any);
         const WritingGuard guard(output.path);
         OutputFile file(output.path);

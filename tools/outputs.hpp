@@ -2,6 +2,7 @@
 // What leaves the command: text, files, and how it ends.
 
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -28,11 +29,18 @@ void print_error(const std::string& text) noexcept;
 struct Output {
     std::string name;  ///< for messages: "-" is /dev/stdout
     std::filesystem::path path;
-    bool is_raw = false;  ///< elements alone, in C order; else .npy
+    bool is_raw = false;                  ///< elements alone, in C order; else .npy
+    std::optional<std::string> member{};  ///< of an archive, which `path` is then
 };
 
-/// What `text` names. OUT.npy is a .npy file, OUT.raw and OUT.bin are raw; any other name is what the inputs are: raw where all
-/// of them are, else .npy.
+/// What --help says of -o.
+inline constexpr const char* output_help =
+    "File to write: .npy, or raw for OUT.raw and OUT.bin, or an archive of one member for OUT.npz (arr_0, as NumPy calls it) and "
+    "OUT.npz:MEMBER; - for standard output. It replaces a file of its name as a whole; OUT.npz:MEMBER refuses to";
+
+/// What `text` names. OUT.npy is a .npy file, OUT.raw and OUT.bin are raw, OUT.npz and OUT.npz:MEMBER archives; any other name is
+/// what the inputs are: raw where all of them are, else .npy. Throws invalid_argument for OUT.npz:MEMBER where there is OUT.npz:
+/// its other members would be lost. A file that has the name OUT.npz:MEMBER is that file.
 Output find_output(const std::string& text, std::initializer_list<const Input*> inputs);
 
 /// Waits until what was written to the file at `path`, through mappings too, is on its storage. Throws io.

@@ -11,7 +11,7 @@
 #include "core/npy/file.hpp"
 #include "core/npy/header.hpp"
 #include "core/output_file.hpp"
-#include "core/posix_file.hpp"
+#include "core/printable.hpp"
 #include "core/staging.hpp"
 #include "core/transport/file_transfer.hpp"
 #include "core/transport/region.hpp"
@@ -48,38 +48,40 @@ Loaded loaded_as(const ItemType& type, const Header& header) {
 }  // namespace
 
 File File::open(const std::filesystem::path& path, bool strict, const MapOptions& mapping) {
-    File file;
-    file.mapping_ = MappedFile::open(path, mapping);
-    const std::string name = path.string();
-    const std::uint64_t file_bytes = file.mapping_.size_bytes();
-    std::vector<std::byte> start(std::min<std::uint64_t>(file_bytes, 256));
-    file.mapping_.read(0, start);
-    const std::size_t needed = header_bytes(start, name);
-    if (needed > start.size()) {
-        start.resize(std::min<std::uint64_t>(file_bytes, needed));
-        file.mapping_.read(0, start);
+    MappedFile file = MappedFile::open(path, mapping);
+    const std::uint64_t file_bytes = file.size_bytes();
+    std::uint64_t position = 0;
+    ReadHeader read = read_header(file_bytes, path.native(), [&](std::span<std::byte> next) {
+        file.read(position, next);
+        position += next.size();
+    });
+    return {std::move(file), std::move(read.header), path.native(), 0, file_bytes, strict};
+}
+
+File::File(MappedFile mapping, Header header, std::string name, std::uint64_t start_bytes, std::uint64_t size_bytes, bool strict)
+    : mapping_(std::move(mapping)),
+      header_(std::move(header)),
+      name_(std::move(name)),
+      start_bytes_(start_bytes),
+      size_bytes_(size_bytes) {
+    check_data_present(header_, name_, size_bytes_);
+    if (strict && trailing_bytes() != 0) {
+        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: end of file needed after the data, {} more bytes found",
+                                                     printable(name_), size_bytes_ - trailing_bytes(), trailing_bytes()));
     }
-    file.header_ = parse_header(start, name);
-    check_data_present(file.header_, name, file_bytes);
-    if (strict && file.trailing_bytes() != 0) {
-        throw Error(ErrorCode::bad_file,
-                    fmt::format("{}: offset {}: end of file needed after the data, {} more bytes found", printable_path(path),
-                                file_bytes - file.trailing_bytes(), file.trailing_bytes()));
-    }
-    return file;
 }
 
 std::span<const std::byte> File::bytes() const noexcept {
-    return mapping_.bytes().subspan(header_.data_offset, header_.data_bytes);
+    return mapping_.bytes().subspan(data_offset_bytes(), header_.data_bytes);
 }
 
 std::uint64_t File::trailing_bytes() const noexcept {
-    return mapping_.size_bytes() - header_.data_offset - header_.data_bytes;
+    return size_bytes_ - header_.data_offset - header_.data_bytes;
 }
 
 ItemType item_type(const File& file, std::optional<DType> as) {
     const Header& header = file.header();
-    const std::string name = printable_path(file.mapping().path());
+    const std::string name = printable(file.name());
     if (!header.fields.empty()) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: its items are structured, {}: load its fields instead", name, header.type.descr));
@@ -124,15 +126,14 @@ Array load(const Device& device, const File& file, const LoadOptions& options) {
     Array array = array_on(buffer, type, part);
     const Array bytes(buffer, uint8, {static_cast<std::int64_t>(buffer.size_bytes())});
     const Conversion conversion = conversion_to(buffer, array.dtype(), type.swapped);
-    const std::uint64_t start = file.header().data_offset;
+    const std::uint64_t start = file.data_offset_bytes();
     if (region.is_one_run()) {
         load_bytes(file.mapping(), start + region.offset_bytes(), bytes, options.transfer, conversion);
     } else {
         RegionSource source(file.mapping(), start, region);
         load_bytes(source, bytes, options.transfer, conversion);
     }
-    array.set_residency(ZeroCopy::no,
-                        fmt::format("{}, loaded from {}", array.residency(), printable_path(file.mapping().path())));
+    array.set_residency(ZeroCopy::no, fmt::format("{}, loaded from {}", array.residency(), printable(file.name())));
     return array;
 }
 
@@ -148,8 +149,9 @@ Array map(const Device& device, const File& file, const AdoptOptions& options, s
         return copy_improper(device, file.mapping(), options, reason,
                              [&] { return load(device, file, {.as = as, .kind = options.fallback}); });
     }
-    Array array = array_on(adopt_file(device, file.mapping(), header.data_offset, header.data_bytes, options), type, header);
-    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), printable_path(file.mapping().path())));
+    Array array =
+        array_on(adopt_file(device, file.mapping(), file.data_offset_bytes(), header.data_bytes, options), type, header);
+    array.set_residency(array.zero_copy(), fmt::format("{}; {}", array.residency(), printable(file.name())));
     return array;
 }
 
@@ -183,23 +185,26 @@ void for_each_leaf(const std::vector<Field>& fields, const std::string& prefix,
 
 }  // namespace
 
-Records load_fields(const Device& device, const std::filesystem::path& path, MemoryKind kind, const TransferOptions& transfer) {
-    const File file = File::open(path);
+Records load_fields(const Device& device, const File& file, MemoryKind kind, const TransferOptions& transfer) {
     const Header& header = file.header();
     if (header.fields.empty()) {
         throw Error(ErrorCode::invalid_argument,
-                    fmt::format("{}: its items have no fields, they are {}", printable_path(path), header.type.descr));
+                    fmt::format("{}: its items have no fields, they are {}", printable(file.name()), header.type.descr));
     }
     auto buffer = std::make_shared<const Buffer>(device, static_cast<std::size_t>(header.data_bytes), kind);
     const Array bytes(*buffer, uint8, {static_cast<std::int64_t>(header.data_bytes)});
-    load_bytes(file.mapping(), header.data_offset, bytes, transfer);
-    Records records(header, std::move(buffer), fmt::format("{}, loaded from {}", bytes.residency(), printable_path(path)));
+    load_bytes(file.mapping(), file.data_offset_bytes(), bytes, transfer);
+    Records records(header, std::move(buffer), fmt::format("{}, loaded from {}", bytes.residency(), printable(file.name())));
     Queue queue(device);
     for_each_leaf(header.fields, "", [&](const std::string& name, const Field& field) {
         make_proper(queue, records.field(name), field.type.swapped);
     });
     queue.synchronize();
     return records;
+}
+
+Records load_fields(const Device& device, const std::filesystem::path& path, MemoryKind kind, const TransferOptions& transfer) {
+    return load_fields(device, File::open(path), kind, transfer);
 }
 
 void save(const std::filesystem::path& path, const Array& array, std::size_t alignment, const TransferOptions& transfer) {

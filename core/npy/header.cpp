@@ -262,6 +262,19 @@ Header read_header(const std::filesystem::path& path) {
     return header;
 }
 
+ReadHeader read_header(std::uint64_t file_bytes, std::string_view file_name,
+                       const std::function<void(std::span<std::byte>)>& read_next) {
+    std::vector<std::byte> start(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, 256)));
+    read_next(start);
+    const std::size_t needed = header_bytes(start, file_name);
+    if (const std::size_t first = start.size(); needed > first) {
+        start.resize(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, needed)));
+        read_next(std::span(start).subspan(first));
+    }
+    Header header = parse_header(start, file_name);
+    return {std::move(header), std::move(start)};
+}
+
 Field find_field(const Header& header, std::string_view path) {
     const std::vector<Field>* fields = &header.fields;
     std::string_view rest = path;

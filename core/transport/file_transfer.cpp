@@ -156,11 +156,11 @@ void load_bytes(const MappedFile& file, std::uint64_t offset_bytes, const Array&
     meter.finish();
 }
 
-void save_bytes(const Array& array, OutputFile& file, const TransferOptions& options) {
+void save_bytes(const Array& array, Sink& sink, std::uint64_t offset_bytes, const TransferOptions& options) {
     Meter meter(options, array.size_bytes());
     if (array.count() != 0) {
         array.memory()->uses.wait();
-        SaveJob job{&file, file.reserve(array.size_bytes()), array.memory(), array.offset_bytes(), array.size_bytes()};
+        SaveJob job{&sink, offset_bytes, array.memory(), array.offset_bytes(), array.size_bytes()};
         std::optional<HostView> view;
         if (is_visible(array)) {
             view.emplace(array.device(), array.memory(), array.offset_bytes(), array.size_bytes(), Access::read);
@@ -171,15 +171,19 @@ void save_bytes(const Array& array, OutputFile& file, const TransferOptions& opt
             if (std::exchange(is_given, true)) return {};
             return job;
         };
-        try {
-            run_saves(array.device(), next, file.is_sequential(), meter);
-        } catch (...) {
-            file.abandon();
-            throw;
-        }
+        run_saves(array.device(), next, sink.is_sequential(), meter);
         if (view) view->unmap();
     }
     meter.finish();
+}
+
+void save_bytes(const Array& array, OutputFile& file, const TransferOptions& options) {
+    try {
+        save_bytes(array, file, file.reserve(array.size_bytes()), options);
+    } catch (...) {
+        file.abandon();
+        throw;
+    }
 }
 
 }  // namespace tandem

@@ -30,7 +30,11 @@ void load_bytes(Source& source, const Array& array, const TransferOptions& optio
 void load_bytes(const MappedFile& file, std::uint64_t offset_bytes, const Array& array, const TransferOptions& options = {},
                 const Conversion& conversion = {});
 
-/// Appends the bytes of `array`, which is dense, to `file`; waits. Host memory is bounded by the device's ring.
+/// Gives the bytes of `array`, which is dense, to `sink`, from its `offset_bytes` on; waits. Host memory is bounded by the
+/// device's ring.
+void save_bytes(const Array& array, Sink& sink, std::uint64_t offset_bytes, const TransferOptions& options = {});
+
+/// Appends them to `file`. What fails gives it up.
 void save_bytes(const Array& array, OutputFile& file, const TransferOptions& options = {});
 
 }  // namespace tandem

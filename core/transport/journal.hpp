@@ -20,7 +20,7 @@ struct JournaledRun {
     std::string operation;
     std::uint64_t offset_bytes = 0;
     std::uint64_t size_bytes = 0;
-    std::size_t unit_bytes = 1;  ///< the run can go on after any number of units
+    std::size_t unit_bytes = 1;                         ///< the run can go on after any number of units
     std::size_t record_bytes = std::size_t{32} << 20U;  ///< so much host memory, twice as much beside the file, or one unit
 };
 

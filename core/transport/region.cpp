@@ -87,12 +87,15 @@ Region::Group Region::group_at(std::uint64_t position, std::size_t max_bytes) co
 }
 
 void RegionSource::read(std::uint64_t offset_bytes, std::span<std::byte> destination) {
-    const auto fetch = [this](std::uint64_t at, std::span<std::byte> to) {
+    // Threads that read by one descriptor wait for each other to count its uses; with small runs, most of the time.
+    const FileDescriptor own(file_.in_memory() ? -1 : open_again(file_, 0));
+    const auto fetch = [&](std::uint64_t at, std::span<std::byte> to) {
+        const std::uint64_t first = offset_bytes_ + at;
         // A private mapping's written pages are not in the file.
         if (file_.access() == FileAccess::copy_on_write && !file_.in_memory()) {
-            std::memcpy(to.data(), file_.bytes().data() + offset_bytes_ + at, to.size());
-        } else {
-            file_.read(offset_bytes_ + at, to);
+            std::memcpy(to.data(), file_.bytes().data() + first, to.size());
+        } else if (!own.is_open() || read_fully_at(own.number(), first, to, file_.path()) < to.size()) {
+            file_.read(first, to);  // which also says what is missing
         }
     };
     std::vector<std::byte> together;

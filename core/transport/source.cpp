@@ -20,12 +20,12 @@ bool is_private(const MappedFile& file) {
     return file.access() == FileAccess::copy_on_write && !file.in_memory();
 }
 
-// The file that is open, once more: by its descriptor, since its name may be another file's by now. -1 where that fails.
-int open_direct(const MappedFile& file) {
-    return ::open(fmt::format("/proc/self/fd/{}", file.descriptor()).c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
-}
-
 }  // namespace
+
+int open_again(const MappedFile& file, int flags) noexcept {
+    const std::string name = fmt::format("/proc/self/fd/{}", file.descriptor());
+    return ::open(name.c_str(), O_RDONLY | O_CLOEXEC | flags);
+}
 
 std::span<const std::byte> Source::read_to_slot(std::uint64_t offset_bytes, std::size_t size_bytes, std::span<std::byte> slot) {
     const auto destination = slot.first(size_bytes);
@@ -38,7 +38,7 @@ bool FileSource::needs_slot(std::uint64_t offset_bytes, std::size_t size_bytes) 
     if (size_bytes < 16 * block_bytes || file_.in_memory() || is_private(file_) || is_refused_) return false;
     if (file_.cached_bytes(offset_bytes_ + offset_bytes, size_bytes) >= size_bytes / 2) return false;
     std::call_once(opened_, [this] {
-        direct_ = FileDescriptor(open_direct(file_));
+        direct_ = FileDescriptor(open_again(file_, O_DIRECT));
         is_refused_ = !direct_.is_open();
     });
     return !is_refused_;

@@ -58,6 +58,10 @@ private:
     std::atomic<bool> is_refused_{false};  // the filesystem does not take such reads
 };
 
+/// The file that is open, once more, with further flags for `open`: by its descriptor, since its name may be another file's by
+/// now. -1 where that fails.
+int open_again(const MappedFile& file, int flags) noexcept;
+
 /// What a function puts into memory; it is called from several threads.
 class CalledSource final : public Source {
 public:

@@ -1,7 +1,7 @@
 #include "core/transport/transport.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -15,6 +15,10 @@ namespace {
 constexpr unsigned max_threads = 256;
 constexpr std::size_t min_slot_bytes = std::size_t{64} << 10U;
 constexpr std::size_t max_slot_bytes = std::size_t{1} << 30U;
+
+// Between one file and the next of a program that loads several.
+constexpr std::chrono::milliseconds rest{100};
+constexpr std::size_t max_waste_bytes = std::size_t{16} << 30U;
 
 TransferLimits chosen() {
     return {std::clamp(available_processors() * 3 / 4, 2U, 12U), 2, std::size_t{4} << 20U};
@@ -76,7 +80,11 @@ std::shared_ptr<QueueState> Transport::queue(std::shared_ptr<QueueState>& kept) 
 
 void Transport::let_go_later(std::vector<std::shared_ptr<driver::Memory>> memory) {
     const std::lock_guard lock(waste_mutex_);
-    waste_.insert(waste_.end(), std::make_move_iterator(memory.begin()), std::make_move_iterator(memory.end()));
+    for (auto& window : memory) {
+        waste_bytes_ += window->size_bytes();
+        waste_.push_back(std::move(window));
+    }
+    waste_came_at_ = std::chrono::steady_clock::now();
     if (!thread_.joinable()) thread_ = std::thread([this] { let_go(); });
     waste_changed_.notify_all();
 }
@@ -86,9 +94,14 @@ void Transport::let_go() {
     for (;;) {
         waste_changed_.wait(lock, [this] { return !waste_.empty() || is_ending_; });
         if (waste_.empty()) return;
+        const auto is_urgent = [this] { return is_ending_ || is_wanted_gone_ || waste_bytes_ > max_waste_bytes; };
+        // More may come while this waits, which starts it again.
+        while (!is_urgent() && std::chrono::steady_clock::now() < waste_came_at_ + rest)
+            waste_changed_.wait_until(lock, waste_came_at_ + rest);
         is_letting_go_ = true;
         auto memory = std::move(waste_.back());
         waste_.pop_back();
+        waste_bytes_ -= memory->size_bytes();
         lock.unlock();
         memory.reset();
         lock.lock();
@@ -99,7 +112,10 @@ void Transport::let_go() {
 
 void Transport::finish() noexcept {
     std::unique_lock lock(waste_mutex_);
+    is_wanted_gone_ = true;
+    waste_changed_.notify_all();
     waste_changed_.wait(lock, [this] { return waste_.empty() && !is_letting_go_; });
+    is_wanted_gone_ = false;
 }
 
 void set_transfer_limits(const Device& device, const TransferLimits& limits) {

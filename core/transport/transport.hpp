@@ -1,6 +1,7 @@
 #pragma once
 // What an open device keeps for its transfers.
 
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -33,7 +34,8 @@ public:
     std::shared_ptr<QueueState> save_queue() { return queue(save_queue_); }
 
     /// Lets go of what is slow to let go of, on a thread of its own: unregistering blocks a driver, a fraction of a millisecond
-    /// for each window, so that it comes after the work that waits for the bytes.
+    /// for each window, so that it comes after the work that waits for the bytes; when no more has come for a while, or at once
+    /// where there is much of it, since its pages are pinned.
     void let_go_later(std::vector<std::shared_ptr<driver::Memory>> memory);
     /// Waits until that is done.
     void finish() noexcept;
@@ -52,6 +54,9 @@ private:
     std::mutex waste_mutex_;
     std::condition_variable waste_changed_;
     std::vector<std::shared_ptr<driver::Memory>> waste_;
+    std::size_t waste_bytes_ = 0;
+    std::chrono::steady_clock::time_point waste_came_at_;
+    bool is_wanted_gone_ = false;
     bool is_letting_go_ = false;
     bool is_ending_ = false;
     std::thread thread_;

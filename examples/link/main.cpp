@@ -1,5 +1,6 @@
-// A program in a project of its own that links tandem: doubles three numbers and checks them.
+// A program in a project of its own that links tandem: doubles three numbers, takes them through an archive, and checks them.
 
+#include <cstdio>
 #include <iostream>
 #include <tandem/tandem.hpp>
 
@@ -10,7 +11,10 @@ int main() try {
     const tandem::Array x = tandem::empty(device, tandem::int32, {3});
     tandem::copy(queue, numbers, x);
     tandem::twice(queue, x);
-    const bool right = tandem::to_vector<std::int32_t>(queue, x) == std::vector<std::int32_t>{2, 4, 6};
+    tandem::npz::save(queue, {{"x", x}}, "uses_tandem.npz", true);
+    const tandem::Array y = tandem::npz::load(device, "uses_tandem.npz", "x");
+    std::remove("uses_tandem.npz");
+    const bool right = tandem::to_vector<std::int32_t>(queue, y) == std::vector<std::int32_t>{2, 4, 6};
     std::cout << device.info().name << (right ? ": right\n" : ": wrong\n");
     return right ? 0 : 1;
 } catch (const tandem::Error& error) {

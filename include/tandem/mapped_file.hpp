@@ -12,6 +12,8 @@
 
 namespace tandem {
 
+class Mapping;
+
 /// What may be done with the bytes of a mapped file.
 enum class FileAccess : std::uint8_t {
     read,           ///< PROT_READ, MAP_SHARED: the page cache itself
@@ -97,6 +99,8 @@ public:
 
     /// True where the bytes were read into memory because the file can't be mapped.
     [[nodiscard]] bool in_memory() const noexcept;
+    /// Why, in words; empty for what is mapped.
+    [[nodiscard]] const std::string& why_in_memory() const noexcept;
 
     /// What came of the requests in the options that the file was opened with.
     [[nodiscard]] const MapGrants& grants() const noexcept;
@@ -125,6 +129,11 @@ public:
 
     /// For core/ alone: the open file, or -1.
     [[nodiscard]] int descriptor() const noexcept;
+
+    /// For core/ alone: the first `size_bytes` of memory that holds a file's content, for the reason that `why_in_memory` then
+    /// gives.
+    static MappedFile from_memory(std::filesystem::path path, FileAccess access, Mapping content, std::size_t size_bytes,
+                                  std::string why_in_memory);
 
 private:
     struct State;

@@ -28,16 +28,33 @@ public:
     /// The access that `mapping` asks for is also the device's, where it works on the data in place.
     static File open(const std::filesystem::path& path, bool strict = false, const MapOptions& mapping = {});
 
+    /// Its offsets count from the start of the .npy file, wherever that lies in `mapping()`.
     [[nodiscard]] const Header& header() const noexcept { return header_; }
     [[nodiscard]] const MappedFile& mapping() const noexcept { return mapping_; }
+    /// Where in `mapping()` the first element lies: `header().data_offset`, but for what is stored in an archive (npz.hpp).
+    [[nodiscard]] std::uint64_t data_offset_bytes() const noexcept { return start_bytes_ + header_.data_offset; }
+    /// Bytes of header, data and what follows them.
+    [[nodiscard]] std::uint64_t size_bytes() const noexcept { return size_bytes_; }
+    /// What messages call it: the path, and in an archive its member, "x.npz:a".
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
     /// The data as the file has it, byte order included; alignment is whatever the file gives.
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
     /// Bytes behind the data.
     [[nodiscard]] std::uint64_t trailing_bytes() const noexcept;
 
+    /// An empty handle: no header, no bytes.
+    File() = default;
+
+    /// For core/ alone: `size_bytes` that begin `start_bytes` into `mapping`, which holds header and data at least. Throws
+    /// bad_file where they end before the data, and with `strict` where bytes follow it.
+    File(MappedFile mapping, Header header, std::string name, std::uint64_t start_bytes, std::uint64_t size_bytes, bool strict);
+
 private:
     MappedFile mapping_;
     Header header_;
+    std::string name_;
+    std::uint64_t start_bytes_ = 0;
+    std::uint64_t size_bytes_ = 0;
 };
 
 /// The array in `file`, or the part of it that `options.ranges` name, copied to memory of `options.kind`; waits. Big-endian
@@ -85,6 +102,9 @@ private:
 
 /// All fields of a structured file, copied to memory of `kind` in one go; waits. Big-endian fields are swapped there.
 /// Throws invalid_argument where the file is not structured.
+Records load_fields(const Device& device, const File& file, MemoryKind kind = MemoryKind::device,
+                    const TransferOptions& transfer = {});
+/// The same for the file at `path`.
 Records load_fields(const Device& device, const std::filesystem::path& path, MemoryKind kind = MemoryKind::device,
                     const TransferOptions& transfer = {});
 

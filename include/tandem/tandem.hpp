@@ -12,6 +12,7 @@
 #include <tandem/mapped_file.hpp>
 #include <tandem/npy.hpp>
 #include <tandem/npy_header.hpp>
+#include <tandem/npz.hpp>
 #include <tandem/ops.hpp>
 #include <tandem/placement.hpp>
 #include <tandem/queue.hpp>
