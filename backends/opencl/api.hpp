@@ -109,6 +109,8 @@ public:
     }
     Handle(const Handle&) = delete;
     Handle& operator=(const Handle&) = delete;
+    /// Where a call puts the object; the handle is empty.
+    [[nodiscard]] Object* put() noexcept { return &object_; }
     ~Handle() {
         if (object_ != nullptr) (api().*Release)(object_);
     }

@@ -109,6 +109,7 @@ Device::Device(DeviceInfo info, cl_device_id device, std::string build_identity)
       device_(device),
       context_(create_context(device, info_.spec)),
       internal_queue_(create_queue()),
+      window_pool_(info_.memory_bytes),
       programs_(info_, context_.get(), device, std::move(build_identity)) {}
 
 QueueHandle Device::create_queue() const {

@@ -12,6 +12,30 @@
 
 namespace tandem::opencl {
 
+/// Windows of device memory that were let go of, for the next ones of their size: creating one costs a driver a tenth of a
+/// millisecond, and its first use some milliseconds for each GiB. Keeps a sixteenth of the device's memory at most, and nothing
+/// where more than three quarters of it would be taken. Thread safe.
+class WindowPool {
+public:
+    explicit WindowPool(std::uint64_t memory_bytes);
+
+    /// Empty where there is none of that size. Either way the bytes count as used until `put`.
+    MemoryHandle take(std::size_t size_bytes);
+    /// No work refers to it.
+    void put(MemoryHandle window, std::size_t size_bytes) noexcept;
+
+private:
+    struct Kept {
+        MemoryHandle window;
+        std::size_t size_bytes;
+    };
+    const std::uint64_t memory_bytes_;
+    std::mutex mutex_;
+    std::vector<Kept> kept_;
+    std::uint64_t kept_bytes_ = 0;
+    std::uint64_t used_bytes_ = 0;
+};
+
 /// One device in a context of its own.
 class Device final : public driver::Device {
 public:
@@ -28,6 +52,7 @@ public:
     [[nodiscard]] cl_context context() const noexcept { return context_.get(); }
     /// For what is not in any caller's queue: mapping, and taking memory when it is allocated.
     [[nodiscard]] cl_command_queue internal_queue() const noexcept { return internal_queue_.get(); }
+    [[nodiscard]] WindowPool& window_pool() noexcept { return window_pool_; }
     [[nodiscard]] Programs& programs() noexcept { return programs_; }
     [[nodiscard]] QueueHandle create_queue() const;
 
@@ -36,6 +61,7 @@ private:
     cl_device_id device_;
     ContextHandle context_;
     QueueHandle internal_queue_;
+    WindowPool window_pool_;
     Programs programs_;
 
     std::shared_ptr<Device> shared() { return std::static_pointer_cast<Device>(shared_from_this()); }

@@ -70,6 +70,39 @@ cl_map_flags map_flags(Access access) noexcept {
 
 }  // namespace
 
+WindowPool::WindowPool(std::uint64_t memory_bytes) : memory_bytes_(memory_bytes) {}
+
+MemoryHandle WindowPool::take(std::size_t size_bytes) {
+    std::vector<Kept> dropped;  // goes after the lock
+    const std::lock_guard lock(mutex_);
+    const auto fits = [&](const Kept& kept) { return kept.size_bytes == size_bytes; };
+    const auto found = std::find_if(kept_.begin(), kept_.end(), fits);
+    used_bytes_ += size_bytes;
+    if (found == kept_.end()) {
+        if (used_bytes_ + kept_bytes_ > memory_bytes_ / 4 * 3) {
+            kept_bytes_ = 0;
+            dropped.swap(kept_);
+        }
+        return {};
+    }
+    MemoryHandle window = std::move(found->window);
+    kept_.erase(found);
+    kept_bytes_ -= size_bytes;
+    return window;
+}
+
+void WindowPool::put(MemoryHandle window, std::size_t size_bytes) noexcept {
+    try {
+        const std::lock_guard lock(mutex_);
+        used_bytes_ -= size_bytes;
+        if (window.get() == nullptr || kept_bytes_ + size_bytes > memory_bytes_ / 16) return;
+        kept_.push_back({std::move(window), size_bytes});
+        kept_bytes_ += size_bytes;
+    } catch (...) {
+        // Without a place in the list it goes back to the driver.
+    }
+}
+
 Memory::Memory(std::shared_ptr<Device> device, std::size_t size_bytes, MemoryKind kind)
     : driver::Memory(size_bytes, kind, residency_of(device->info(), kind)),
       device_(std::move(device)),
@@ -84,6 +117,7 @@ Memory::Memory(std::shared_ptr<Device> device, std::size_t size_bytes, MemoryKin
     }
     const bool is_one_window = window_bytes_ == size_bytes;
     if (kind == MemoryKind::device && (is_one_window || !computes_on_host_memory(info))) {
+        is_pooled_ = !info.shares_host_memory;
         create_windows(CL_MEM_READ_WRITE);
     } else if (computes_on_host_memory(info)) {
         block_ = HostBlock(size_bytes);
@@ -124,18 +158,34 @@ Memory::Memory(std::shared_ptr<Device> device, const driver::HostRange& range)
     create_windows((range.is_writable ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY) | CL_MEM_USE_HOST_PTR);
 }
 
+Memory::~Memory() {
+    give_back();
+}
+
+void Memory::give_back() noexcept {
+    for (std::size_t i = 0; is_pooled_ && i < windows_.size(); ++i)
+        device_->window_pool().put(std::move(windows_[i]), bytes_of_window(i));
+}
+
 void Memory::create_windows(cl_mem_flags flags) {
     const std::size_t count = (size_bytes() - 1) / window_bytes_ + 1;
     first_id_ = take_numbers(count);
     address_ = host_ != nullptr ? reinterpret_cast<std::uintptr_t>(host_) : take_addresses(size_bytes());
     windows_.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t bytes = lead_bytes_ + std::min(window_bytes_, size_bytes() - i * window_bytes_);
+        const std::size_t bytes = bytes_of_window(i);
+        if (is_pooled_) {
+            windows_.push_back(device_->window_pool().take(bytes));
+            if (windows_.back().get() != nullptr) continue;
+            windows_.pop_back();
+        }
         void* host = nullptr;
         if ((flags & CL_MEM_USE_HOST_PTR) != 0) host = svm_.empty() ? host_ + i * window_bytes_ - lead_bytes_ : svm_[i].get();
         cl_int status = CL_SUCCESS;
         windows_.emplace_back(api().clCreateBuffer(device_->context(), flags, bytes, host, &status));
-        check(status, Stage::allocation, device_->spec(), "clCreateBuffer of {} bytes for {}", bytes, size_bytes());
+        if (status == CL_SUCCESS) continue;
+        give_back();
+        fail(status, Stage::allocation, device_->spec(), fmt::format("clCreateBuffer of {} bytes for {}", bytes, size_bytes()));
     }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // OpenCL buffers: one cl_mem for each window.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,7 @@ public:
     Memory(std::shared_ptr<Device> device, std::size_t size_bytes, MemoryKind kind);
     /// Adopts `range`. Throws unsupported where the device would copy it. Native call: clCreateBuffer(CL_MEM_USE_HOST_PTR).
     Memory(std::shared_ptr<Device> device, const driver::HostRange& range);
+    ~Memory() override;
 
     /// The host's address where there is one. OpenCL 1.2 tells none of the device's, so else these are numbers from a counter,
     /// which no host address is equal to.
@@ -70,6 +72,10 @@ private:
     using SvmPointer = std::unique_ptr<void, std::function<void(void*)>>;
 
     void create_windows(cl_mem_flags flags);
+    void give_back() noexcept;
+    [[nodiscard]] std::size_t bytes_of_window(std::size_t index) const noexcept {
+        return lead_bytes_ + std::min(window_bytes_, size_bytes() - index * window_bytes_);
+    }
     void end(const View& view) const;
     SvmPointer allocate_svm(std::size_t size_bytes) const;
 
@@ -81,6 +87,7 @@ private:
     std::byte* host_ = nullptr;    // where the windows lie on the host, if they lie side by side
     bool is_always_mapped_ = false;
     std::vector<MemoryHandle> windows_;
+    bool is_pooled_ = false;  // the windows are the pool's
     std::uint64_t first_id_;
     std::uint64_t address_;
     std::mutex mutex_;

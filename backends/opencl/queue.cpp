@@ -44,6 +44,11 @@ void Queue::submitted(std::size_t size_bytes) {
     check(api().clFlush(queue_.get()), Stage::submission, device_->spec(), "clFlush");
 }
 
+cl_event* Queue::event_of(std::size_t size_bytes) {
+    last_ = EventHandle();
+    return size_bytes < flush_bytes ? nullptr : last_.put();
+}
+
 void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const void* source, std::size_t size_bytes) {
     const auto& memory = static_cast<Memory&>(destination);
     const auto* bytes = static_cast<const std::byte*>(source);
@@ -51,7 +56,7 @@ void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const v
         const Memory::Place at = memory.place(offset_bytes + done);
         part = std::min(size_bytes - done, at.left_bytes);
         check(api().clEnqueueWriteBuffer(queue_.get(), at.window, CL_FALSE, at.offset_bytes, part, bytes + done, 0, nullptr,
-                                         nullptr),
+                                         event_of(part)),
               Stage::submission, device_->spec(), "clEnqueueWriteBuffer of {} bytes", part);
         submitted(part);
     }
@@ -64,7 +69,7 @@ void Queue::read(const driver::Memory& source, std::size_t offset_bytes, void* d
         const Memory::Place at = memory.place(offset_bytes + done);
         part = std::min(size_bytes - done, at.left_bytes);
         check(api().clEnqueueReadBuffer(queue_.get(), at.window, CL_FALSE, at.offset_bytes, part, bytes + done, 0, nullptr,
-                                        nullptr),
+                                        event_of(part)),
               Stage::submission, device_->spec(), "clEnqueueReadBuffer of {} bytes", part);
         submitted(part);
     }
@@ -79,7 +84,7 @@ void Queue::copy(driver::Memory& destination, std::size_t destination_offset_byt
         const Memory::Place origin = from.place(source_offset_bytes + done);
         part = std::min({size_bytes - done, target.left_bytes, origin.left_bytes});
         check(api().clEnqueueCopyBuffer(queue_.get(), origin.window, target.window, origin.offset_bytes, target.offset_bytes,
-                                        part, 0, nullptr, nullptr),
+                                        part, 0, nullptr, event_of(part)),
               Stage::submission, device_->spec(), "clEnqueueCopyBuffer of {} bytes", part);
         submitted(part);
     }
@@ -95,33 +100,37 @@ std::string Queue::prefetch(driver::Memory& memory, std::size_t offset_bytes, st
               device_->spec(), "clEnqueueMigrateMemObjects");
         done += at.left_bytes;
     }
+    last_ = EventHandle();
     submitted(size_bytes);
     return "clEnqueueMigrateMemObjects is a hint: whether the bytes move before they are used is up to the driver";
 }
 
 void Queue::run(const driver::Elementwise& call) {
+    last_ = EventHandle();
     submitted(kernels_.run(queue_.get(), call));
 }
 
 void Queue::reduce(const driver::Reduce& call) {
+    last_ = EventHandle();
     submitted(kernels_.reduce(queue_.get(), call));
 }
 
 std::unique_ptr<driver::Event> Queue::record() {
-    const Api& cl = api();
-    cl_event event = nullptr;
-    check(cl.clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, &event), Stage::submission, device_->spec(),
-          "clEnqueueMarkerWithWaitList");
-    EventHandle handle(event);
+    EventHandle event = std::move(last_);
+    if (event.get() == nullptr) {
+        check(api().clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, event.put()), Stage::submission, device_->spec(),
+              "clEnqueueMarkerWithWaitList");
+    }
     unflushed_ = 0;
-    check(cl.clFlush(queue_.get()), Stage::submission, device_->spec(), "clFlush");
-    return std::make_unique<Event>(device_, std::move(handle));
+    check(api().clFlush(queue_.get()), Stage::submission, device_->spec(), "clFlush");
+    return std::make_unique<Event>(device_, std::move(event));
 }
 
 void Queue::wait_for(const driver::Event& event) {
     const auto& other = static_cast<const Event&>(event);
     if (&other.device() != device_.get()) return other.wait();
     const cl_event native = other.native();
+    last_ = EventHandle();
     check(api().clEnqueueBarrierWithWaitList(queue_.get(), 1, &native, nullptr), Stage::submission, device_->spec(),
           "clEnqueueBarrierWithWaitList");
 }

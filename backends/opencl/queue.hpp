@@ -10,7 +10,7 @@
 
 namespace tandem::opencl {
 
-/// A marker's event. Keeps its device open.
+/// A marker's event, or a transfer's. Keeps its device open.
 class Event final : public driver::Event {
 public:
     Event(std::shared_ptr<Device> device, EventHandle event) : device_(std::move(device)), event_(std::move(event)) {}
@@ -55,12 +55,15 @@ public:
 
 private:
     void submitted(std::size_t size_bytes);
+    // The place for a transfer's own event, where that is worth having: `record` then needs no marker behind it.
+    cl_event* event_of(std::size_t size_bytes);
 
     std::shared_ptr<Device> device_;
     QueueHandle queue_;
     Kernels kernels_;
     const bool is_gpu_;
     unsigned unflushed_ = 0;
+    EventHandle last_;  // of the last command, where that was a large transfer
 };
 
 }  // namespace tandem::opencl

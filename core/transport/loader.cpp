@@ -76,9 +76,9 @@ private:
             std::memcpy(host, bytes.data(), bytes.size());
             return;
         }
-        const std::shared_ptr<QueueState> queue = device_.transport.load_queue();
+        const std::shared_ptr<QueueState> queue = device_.transport.load_queue(next_queue_++);
         {
-            QueueState::Submission submission(*queue, bytes.size());
+            QueueState::Submission submission(*queue, 0);  // the slot's event ends the batch
             submission.use(job.memory);
             submission.native().write(*job.memory, job.offset_bytes + piece.offset_bytes, bytes.data(), bytes.size());
         }
@@ -100,6 +100,7 @@ private:
     std::mutex mutex_;
     std::shared_ptr<Begun> current_;
     bool is_at_end_ = false;
+    std::atomic<std::size_t> next_queue_{0};
     std::mutex ring_mutex_;
     std::shared_ptr<Ring> ring_;
 };

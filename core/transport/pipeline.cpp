@@ -28,9 +28,9 @@ struct Set {
     std::int64_t loaded_chunk = -1;
     std::int64_t worked_chunk = -1;
     std::int64_t read_chunk = -1;
-    std::shared_ptr<driver::Event> loaded;  // in the load queue; null where the host has put the bytes in place
-    std::shared_ptr<driver::Event> worked;  // in the caller's queue
-    std::shared_ptr<driver::Event> saved;   // in the save queue; null as `loaded`
+    std::vector<std::shared_ptr<driver::Event>> loaded;  // in the load queues; none where the host has put the bytes in place
+    std::shared_ptr<driver::Event> worked;               // in the caller's queue
+    std::shared_ptr<driver::Event> saved;                // in the save queue; null as `loaded`
 };
 
 class Pipeline {
@@ -143,7 +143,7 @@ private:
                         [&] { return previous < 0 || (output_.is_input ? set.read_chunk : set.worked_chunk) == previous; }))
                     return {};
                 if (!visible_ && previous >= 0)
-                    device_.state()->transport.load_queue()->wait_for(output_.is_input ? *set.saved : *set.worked);
+                    device_.state()->transport.delay_loads(output_.is_input ? *set.saved : *set.worked);
                 set.inputs_left = inputs_.size();
             }
             const Array& array = set.inputs[index];
@@ -156,10 +156,11 @@ private:
             }
             job.done = [this, view, &set, loaded = chunk] {
                 if (view != nullptr) view->unmap();
-                std::shared_ptr<driver::Event> event = visible_ ? nullptr : device_.state()->transport.load_queue()->record();
+                std::vector<std::shared_ptr<driver::Event>> events;
+                if (!visible_) events = device_.state()->transport.record_loads();
                 change([&] {
                     if (--set.inputs_left != 0) return;
-                    set.loaded = std::move(event);
+                    set.loaded = std::move(events);
                     set.loaded_chunk = loaded;
                 });
             };
@@ -185,7 +186,8 @@ private:
             };
             if (!wait_until(is_ready)) return;
             meter.check();
-            if (set.loaded != nullptr) queue_.state().wait_for(*set.loaded);
+            for (const auto& event : set.loaded)
+                queue_.state().wait_for(*event);
             if (set.saved != nullptr) queue_.state().wait_for(*set.saved);
             std::vector<Array> inputs;
             std::uint64_t bytes = 0;

@@ -100,7 +100,7 @@ private:
         const std::span<std::byte> bytes = slot->bytes().first(piece->size_bytes);
         const std::shared_ptr<QueueState> queue = device_.transport.save_queue();
         {
-            QueueState::Submission submission(*queue, bytes.size());
+            QueueState::Submission submission(*queue, 0);  // the slot's event ends the batch
             submission.use(job.memory);
             submission.native().read(*job.memory, job.offset_bytes + piece->offset_bytes, bytes.data(), bytes.size());
         }

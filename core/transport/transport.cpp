@@ -78,6 +78,18 @@ std::shared_ptr<QueueState> Transport::queue(std::shared_ptr<QueueState>& kept) 
     return kept;
 }
 
+std::vector<std::shared_ptr<driver::Event>> Transport::record_loads() {
+    std::vector<std::shared_ptr<driver::Event>> events;
+    for (std::size_t which = 0; which < load_queues; ++which)
+        events.push_back(load_queue(which)->record());
+    return events;
+}
+
+void Transport::delay_loads(const driver::Event& event) {
+    for (std::size_t which = 0; which < load_queues; ++which)
+        load_queue(which)->wait_for(event);
+}
+
 void Transport::let_go_later(std::vector<std::shared_ptr<driver::Memory>> memory) {
     const std::lock_guard lock(waste_mutex_);
     for (auto& window : memory) {

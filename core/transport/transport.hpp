@@ -1,6 +1,7 @@
 #pragma once
 // What an open device keeps for its transfers.
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -30,8 +31,15 @@ public:
     /// The ring for the limits that are in force. Who holds it may use it on after they have changed.
     std::shared_ptr<Ring> ring();
     /// Bytes go to the device on one queue and come from it on the other, whoever moves them: both directions at a time.
-    std::shared_ptr<QueueState> load_queue() { return queue(load_queue_); }
+    /// Two copies of different queues follow each other without a gap, where a driver leaves one between those of one queue.
+    static constexpr std::size_t load_queues = 2;
+    std::shared_ptr<QueueState> load_queue(std::size_t which = 0) { return queue(load_queues_[which % load_queues]); }
     std::shared_ptr<QueueState> save_queue() { return queue(save_queue_); }
+
+    /// Points after all that was submitted to the load queues so far.
+    std::vector<std::shared_ptr<driver::Event>> record_loads();
+    /// What is loaded from here on starts after `event`.
+    void delay_loads(const driver::Event& event);
 
     /// Lets go of what is slow to let go of, on a thread of its own: unregistering blocks a driver, a fraction of a millisecond
     /// for each window, so that it comes after the work that waits for the bytes; when no more has come for a while, or at once
@@ -48,7 +56,7 @@ private:
     std::mutex mutex_;
     TransferLimits limits_;
     std::shared_ptr<Ring> ring_;
-    std::shared_ptr<QueueState> load_queue_;
+    std::array<std::shared_ptr<QueueState>, load_queues> load_queues_;
     std::shared_ptr<QueueState> save_queue_;
 
     std::mutex waste_mutex_;

@@ -180,9 +180,9 @@ def test_in_place_that_fails(tmp_path):
 
 def test_kinds_that_are_not_there(tmp_path):
     np.save(tmp_path / "a.npy", np.arange(5.0))
-    for kind in ("stream", "", "Device", "?"):
+    for kind in ("streams", "", "Device", "?"):
         fail_usage("double", tmp_path / "a.npy", "-o", tmp_path / "out.npy", "--memory", kind,
-                   saying=f"--memory '{kind}': there are device, pinned, shared, adopted")
+                   saying=f"--memory '{kind}': there are device, pinned, shared, adopted, stream")
     for command in ("add", "double"):
         assert b"device, pinned, shared, adopted" in succeed(command, "--help")
     assert b"not atomic" in b" ".join(succeed("double", "--help").split())

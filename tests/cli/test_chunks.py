@@ -1,0 +1,148 @@
+"""--memory stream: files of any size, chunk by chunk; in place with a journal that finishes what was interrupted."""
+
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from support import COMMAND, assert_same, contents, each_device, each_dtype, fail, fail_usage, numpy_add, operands, run, succeed
+
+STREAM = ("--memory", "stream")
+
+
+def journal_of(path):
+    return path.with_name(f".{path.name}.tandem-journal")
+
+
+@each_device
+@each_dtype
+def test_results(tmp_path, device, dtype):
+    left, right = operands(dtype, count=300)
+    np.save(tmp_path / "a.npy", left)
+    np.save(tmp_path / "b.npy", right.astype(right.dtype.newbyteorder(">")))
+    succeed("add", tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "out.npy", *STREAM, device=device)
+    assert_same(np.load(tmp_path / "out.npy"), numpy_add(left, right))
+    succeed("double", tmp_path / "a.npy", "--in-place", *STREAM, device=device)
+    assert_same(np.load(tmp_path / "a.npy"), numpy_add(left, left))
+    assert not journal_of(tmp_path / "a.npy").exists()
+
+
+@each_device
+@pytest.mark.parametrize("order", "CF")
+def test_many_chunks_in_little_memory(tmp_path, device, order):
+    values = np.arange(3_000_000, dtype="f8").reshape((300, 10_000), order=order)
+    path, out = tmp_path / "a.npy", tmp_path / "out.npy"
+    np.save(path, values)
+    little = ("--stream-memory", "64MB")
+    succeed("double", path, "-o", out, *STREAM, *little, device=device)
+    assert_same(np.load(out), values + values)
+    assert np.load(out).flags.f_contiguous == values.flags.f_contiguous
+    succeed("double", path, "-o", tmp_path / "out.raw", *STREAM, *little, device=device)
+    assert (tmp_path / "out.raw").read_bytes() == (2 * values).tobytes(order=order)
+    raw = tmp_path / "in.raw"
+    raw.write_bytes(b"odd" + values.tobytes() + b"rest")
+    where = ("--dtype", "f8", "--offset", "3", "--shape", "3000000")
+    succeed("double", raw, *where, "--in-place", *STREAM, *little, device=device)
+    assert raw.read_bytes() == b"odd" + (2 * values).tobytes() + b"rest"
+    fail("double", path, "-o", out, *STREAM, "--stream-memory", "1kB", naming="stream", saying="needed for three chunks", device=device)
+    assert_same(np.load(out), values + values)
+
+
+def test_what_is_not_streamed(tmp_path):
+    np.save(tmp_path / "fields.npy", np.zeros(3, [("x", "f4")]))
+    np.save(tmp_path / "times.npy", np.zeros(3, "M8[s]"))
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    np.save(tmp_path / "b.npy", np.zeros(4))
+    out = tmp_path / "out.npy"
+    fail_usage("double", f"{tmp_path / 'fields.npy'}:x", "-o", out, *STREAM, saying="does not take fields")
+    fail_usage("double", "-", "-o", out, *STREAM, saying="takes files alone", stdin=subprocess.PIPE)
+    fail("double", tmp_path / "times.npy", "--in-place", *STREAM, naming=tmp_path / "times.npy", saying="dates or durations")
+    done = run("add", tmp_path / "a.npy", tmp_path / "b.npy", "-o", out, *STREAM)
+    assert done.returncode == 1 and b"must be equal" in done.stderr
+    assert not out.exists()
+
+
+def kill_in_the_middle(command, path, changed):
+    """Starts the command, kills it once it has changed the file, and tells whether it was still at it."""
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not changed():
+        time.sleep(0.0005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return journal_of(path).exists()
+
+
+@each_device
+def test_a_killed_run_in_place_is_finished(tmp_path, device):
+    path = tmp_path / "a.npy"
+    for attempt in range(20):
+        values = np.arange(8_000_000, dtype="f8") + attempt
+        np.save(path, values)
+        command = [COMMAND, "double", path, "--in-place", *STREAM, "--stream-memory", "48MB", "--device", device]
+        # The second element: the first one stays 0.
+        start = path.stat().st_size - values.nbytes
+        if kill_in_the_middle(command, path, lambda: np.memmap(path, "f8", "r", start)[1] != values[1]):
+            break
+    else:
+        pytest.fail("every run was over before it was killed")
+    found = np.load(path)
+    assert ((found == values) | (found == 2 * values)).all() and (found == 2 * values)[1:].any()
+    # Others say so instead of taking what is there.
+    other = tmp_path / "out.npy"
+    fail("double", path, "-o", other, naming=path, saying="an interrupted run has left it partly changed", device=device)
+    fail("double", path, "--in-place", naming=path, saying="--memory stream finishes that", device=device)
+    fail("add", path, path, "-o", other, naming=path, saying="an interrupted run", device=device)
+    assert (np.load(path) == found).all() and not other.exists()
+    done = run("double", path, "--in-place", *STREAM, "-v", device=device)
+    assert done.returncode == 0 and b"an interrupted run is finished" in done.stderr
+    assert_same(np.load(path), 2 * values)
+    assert list(contents(tmp_path)) == [pathlib.Path("a.npy")]
+
+
+@each_device
+def test_interrupts_and_a_full_disk_leave_the_old_output(tmp_path, device):
+    path, out = tmp_path / "a.npy", tmp_path / "out.npy"
+    np.save(path, np.arange(8_000_000.0))
+    out.write_bytes(b"old")
+    before = contents(tmp_path)
+    command = [COMMAND, "double", path, "-o", out, *STREAM, "--device", device]
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000_000, 10_000_000))
+
+    done = subprocess.run(command, stderr=subprocess.PIPE, preexec_fn=small_files, check=False)
+    assert done.returncode == 1 and b"write at offset" in done.stderr and done.stderr.count(b"\n") == 1, done.stderr
+    assert contents(tmp_path) == before
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    time.sleep(0.15)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    # Too late is fine too.
+    assert process.returncode in (0, -signal.SIGINT)
+    if process.returncode != 0:
+        assert contents(tmp_path) == before
+
+
+@each_device
+def test_a_file_larger_than_the_memory_that_the_process_may_take(tmp_path, device):
+    path, out = tmp_path / "a.npy", tmp_path / "out.npy"
+    if not os.access("/proc/self/status", os.R_OK):
+        pytest.skip("no /proc")
+    np.save(path, np.arange(50_000_000, dtype="f8"))
+
+    def peak_kib(*arguments):
+        process = subprocess.Popen([COMMAND, *arguments, "--device", device], stderr=subprocess.PIPE)
+        _, status, usage = os.wait4(process.pid, 0)
+        assert status == 0, process.stderr.read()
+        return usage.ru_maxrss
+
+    np.save(tmp_path / "small.npy", np.arange(5.0))
+    alone = peak_kib("double", tmp_path / "small.npy", "-o", tmp_path / "small-out.npy", *STREAM)
+    taken = peak_kib("double", path, "-o", out, *STREAM, "--stream-memory", "100MB") - alone
+    assert taken <= 110_000_000 / 1024, taken
+    assert (np.load(out, mmap_mode="r")[::1009] == 2.0 * np.arange(50_000_000)[::1009]).all()
