@@ -15,5 +15,6 @@ void add_devices(CLI::App& app, std::function<void()>& job);
 void add_info(CLI::App& app, std::function<void()>& job);
 void add_add(CLI::App& app, std::function<void()>& job);
 void add_double(CLI::App& app, std::function<void()>& job);
+void add_bench(CLI::App& app, std::function<void()>& job);
 
 }  // namespace tandem::command

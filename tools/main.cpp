@@ -85,6 +85,7 @@ int run(int argc, char** argv) {
     add_info(app, job);
     add_add(app, job);
     add_double(app, job);
+    add_bench(app, job);
     try {
         app.parse(argc, argv);
         guard_mapped_files(job_text(app));
