@@ -56,6 +56,12 @@ void prepare_process() {
     }
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGXFSZ, SIG_IGN);
+    // Blocked too, in all threads: a driver's compiler may put its own handlers in the place of what is ignored.
+    sigset_t errors;
+    ::sigemptyset(&errors);
+    ::sigaddset(&errors, SIGPIPE);
+    ::sigaddset(&errors, SIGXFSZ);
+    ::pthread_sigmask(SIG_BLOCK, &errors, nullptr);
     for (const int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
         struct sigaction action {};
         // Whoever started this process with a signal ignored wants it to stay so.
