@@ -32,7 +32,8 @@ public:
         if (!conversion_.convert) return;
         const std::lock_guard lock(mutex_);
         if (!queue_) queue_.emplace(device_);
-        queue_->state().wait_for(*device_.state()->transport.load_queue()->record());
+        for (const auto& event : device_.state()->transport.record_loads())
+            queue_->state().wait_for(*event);
         conversion_.convert(*queue_, begin_bytes, size_bytes);
     }
     void finish() {
@@ -54,10 +55,11 @@ bool is_visible(const Array& array) {
 
 // Waits for what is on its way. A wait of some length is a quiet one.
 void finish_loads(const Device& device, std::size_t size_bytes) {
-    const std::shared_ptr<QueueState> queue = device.state()->transport.load_queue();
-    const auto event = queue->record();
-    size_bytes < window_bytes ? event->wait() : wait_quietly(*event);
-    queue->reap();
+    Transport& transport = device.state()->transport;
+    for (const auto& event : transport.record_loads())
+        size_bytes < window_bytes ? event->wait() : wait_quietly(*event);
+    for (std::size_t which = 0; which < Transport::load_queues; ++which)
+        transport.load_queue(which)->reap();
 }
 
 // Fills the array's first bytes by copies that the device makes from the file's own pages, window by window; how many bytes that

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -23,7 +24,7 @@ namespace {
 struct Set {
     std::vector<Array> inputs;
     Array output;
-    std::size_t inputs_left = 0;  // of the chunk that is being loaded
+    std::atomic<std::size_t> inputs_left{0};  // of the chunk that is being loaded
     // The latest chunk that was, or is on its way in a queue: chunks come and go out of order by one or two.
     std::int64_t loaded_chunk = -1;
     std::int64_t worked_chunk = -1;
@@ -156,10 +157,11 @@ private:
             }
             job.done = [this, view, &set, loaded = chunk] {
                 if (view != nullptr) view->unmap();
+                // Recorded by who comes last, so that the other inputs' copies lie before the points too.
+                if (set.inputs_left.fetch_sub(1) != 1) return;
                 std::vector<std::shared_ptr<driver::Event>> events;
                 if (!visible_) events = device_.state()->transport.record_loads();
                 change([&] {
-                    if (--set.inputs_left != 0) return;
                     set.loaded = std::move(events);
                     set.loaded_chunk = loaded;
                 });

@@ -12,6 +12,7 @@
 
 #include "core/device_state.hpp"
 #include "core/output_file.hpp"
+#include "core/transport/file_transfer.hpp"
 #include "core/transport/journal.hpp"
 #include "core/transport/loader.hpp"
 #include "core/transport/region.hpp"
@@ -190,6 +191,26 @@ TEST_CASE("jobs pass the ring to memory that the host does not see") {
     CHECK(done == 6);
     file.commit();
     CHECK(read_text(folder / "out") == content);
+}
+
+TEST_CASE("loading waits for every byte that passes the ring") {
+    const Device device = open_device("host");
+    const ScratchFolder folder;
+    const std::string content = noise(80'000'003, 10);
+    const MappedFile file = MappedFile::open(folder.write("a", content));
+    const SmallSlots small(device, 8, 2);
+    for (int round = 0; round < 5; ++round) {
+        const Buffer buffer(device, content.size() - 3);
+        const Array array(buffer, uint8, {static_cast<std::int64_t>(buffer.size_bytes())});
+        std::memset(buffer.map(Access::write).data(), 0, buffer.size_bytes());
+        // As memory that stands in for another, it is not written to by the host.
+        std::byte stood_in_for{};
+        buffer.memory()->mirrored = &stood_in_for;
+        load_bytes(file, 3, array);
+        buffer.memory()->mirrored = nullptr;
+        // At once, and not by a view, which would wait.
+        CHECK(std::memcmp(buffer.host_address(), content.data() + 3, buffer.size_bytes()) == 0);
+    }
 }
 
 TEST_CASE("a reader's failure ends the transfer and the ring is whole afterwards") {
