@@ -7,8 +7,10 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tandem/tandem.hpp"
 
@@ -40,7 +42,7 @@ public:
             for (const Json& path : task_.at("small"))
                 result_ = npy::load(device_, path.get<std::string>());
         });
-        if (!device.info().shares_host_memory) add_way("load", limit, [this] { copy(queue_, left_, result_); });
+        if (!device.info().shares_host_memory) add_way("load", limit, [this] { copy(queue_, pinned_->span(), result_); });
     }
 
     [[nodiscard]] Json description() const {
@@ -58,6 +60,7 @@ public:
         const auto asked = request.at("do").get<std::string>();
         if (asked == "begin") return begin(request);
         if (asked == "run") return run();
+        pinned_.reset();
         left_ = right_ = result_ = Array();
         return Json::object();
     }
@@ -90,8 +93,9 @@ private:
         task_ = request;
         way_ = &ways_.at(request.at("way").get<std::size_t>());
         if (way_->words == limit) {
-            left_ = filled(count("count"), MemoryKind::pinned);
-            result_ = empty_like(left_, MemoryKind::device);
+            // It stays mapped: an OpenCL driver may move pinned memory that is not to the device.
+            pinned_.emplace(filled(count("count"), MemoryKind::pinned).map<float>(Access::read_write));
+            result_ = empty(device_, float32, {count("count")});
         } else if (way_->job == "add" || way_->job == "double") {
             left_ = filled(count("array_count"), MemoryKind::device);
             right_ = filled(count("array_count"), MemoryKind::device);
@@ -131,6 +135,7 @@ private:
     const Way* way_ = nullptr;
     Json task_;
     Array left_, right_, result_;
+    std::optional<HostArray<float>> pinned_;
 };
 
 void tell(const Json& message) {
