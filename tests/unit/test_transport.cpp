@@ -196,14 +196,20 @@ TEST_CASE("jobs pass the ring to memory that the host does not see") {
 TEST_CASE("loading waits for every byte that passes the ring") {
     const Device device = open_device("host");
     const ScratchFolder folder;
-    const std::string content = noise(80'000'003, 10);
+    const std::string content = noise(1'000'003, 10);
     const MappedFile file = MappedFile::open(folder.write("a", content));
     const SmallSlots small(device, 8, 2);
-    for (int round = 0; round < 5; ++round) {
+    Queue busy(device);
+    const Array work = empty(device, uint8, {100'000'000});
+    for (std::size_t delayed = 0; delayed < Transport::load_queues; ++delayed) {
         const Buffer buffer(device, content.size() - 3);
         const Array array(buffer, uint8, {static_cast<std::int64_t>(buffer.size_bytes())});
         std::memset(buffer.map(Access::write).data(), 0, buffer.size_bytes());
         // As memory that stands in for another, it is not written to by the host.
+        // One of the queues gets to its copies later than the other.
+        for (int i = 0; i < 3; ++i)
+            twice(busy, work);
+        device.state()->transport.load_queue(delayed)->wait_for(*busy.record().native());
         std::byte stood_in_for{};
         buffer.memory()->mirrored = &stood_in_for;
         load_bytes(file, 3, array);
