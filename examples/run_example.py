@@ -19,6 +19,7 @@ def main():
         # Room for one of the three.
         "mapped_files": ["4000", "sum.npy", "a.npy", "b.npy", "a.npy"],
         "raw_complex": ["recording.raw"],
+        "large_file": ["a.npy", "twice.npy"],
         "archive": ["ab.npz", "a", "b", "sum.npz"],
     }.get(program.name, [])
     with tempfile.TemporaryDirectory() as folder:
@@ -31,6 +32,7 @@ def main():
         (a + 1j * b).astype(np.complex64).tofile(folder / "recording.raw")
         subprocess.run([program, *arguments], cwd=folder, check=True)
         expected = {"first_program": {"sum.npy": a + b}, "add_files": {"sum.npy": a + b}, "double_file": {"twice.npy": a + a},
+                    "large_file": {"twice.npy": a + a},
                     "mapped_files": {"sum.npy": a + b + a}, "archive": {"sum.npz": {"a": a, "sum": a + b}}}
         for name, values in expected.get(program.name, {}).items():
             np.testing.assert_equal(dict(np.load(folder / name)) if name.endswith(".npz") else np.load(folder / name), values)
