@@ -132,8 +132,8 @@ std::filesystem::path journal_of(const std::filesystem::path& file) {
     return target.parent_path() / fmt::format(".{}.tandem-journal", target.filename().native());
 }
 
-Journal::Journal(const MappedFile& file, const JournaledRun& run)
-    : file_(file), run_(run), path_(journal_of(file.path())), journal_(open_locked(path_)) {
+Journal::Journal(MappedFile file, JournaledRun run)
+    : file_(std::move(file)), run_(std::move(run)), path_(journal_of(file_.path())), journal_(open_locked(path_)) {
     const auto header = read_header<FileHeader>(journal_.number(), 0, path_);
     // Without a whole header nothing had been changed yet.
     header ? resume() : create();

@@ -35,7 +35,7 @@ class Journal final : public Sink {
 public:
     /// Opens the journal beside `file`, or makes one. Throws io where another process has it open; bad_file where it is of
     /// another run than `run`.
-    Journal(const MappedFile& file, const JournaledRun& run);
+    Journal(MappedFile file, JournaledRun run);
     /// Leaves the journal where the run was not finished; removes it where nothing had been changed yet.
     ~Journal() override;
 
