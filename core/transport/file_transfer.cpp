@@ -65,7 +65,7 @@ void finish_loads(const Device& device, std::size_t size_bytes) {
 // Fills the array's first bytes by copies that the device makes from the file's own pages, window by window; how many bytes that
 // were. Windows are let go of when the array is full, since that would hold up the copies.
 std::size_t load_by_windows(const MappedFile& file, std::uint64_t offset_bytes, const Array& array, Meter& meter,
-                            Converter& converter) {
+                            Converter& converter, std::size_t item_bytes) {
     DeviceState& device = *array.device().state();
     if (file.access() != FileAccess::read || file.in_memory() || array.size_bytes() < window_bytes ||
         device.transport.limits().readers >= device.native->readers_worth_adopting() ||
@@ -79,7 +79,8 @@ std::size_t load_by_windows(const MappedFile& file, std::uint64_t offset_bytes, 
         meter.check();
         const std::uint64_t first = offset_bytes + done;
         const std::uint64_t begin = first / page_bytes() * page_bytes();
-        const std::uint64_t end = std::min<std::uint64_t>(begin + window_bytes, offset_bytes + array.size_bytes());
+        std::uint64_t end = std::min<std::uint64_t>(begin + window_bytes, offset_bytes + array.size_bytes());
+        end -= (end - offset_bytes) % item_bytes;  // whole items are converted
         const driver::HostRange range{const_cast<std::byte*>(file.bytes().data()) + begin, end - begin, false, true, false};
         try {
             windows.push_back(device.native->adopt(range));
@@ -150,7 +151,7 @@ void load_bytes(const MappedFile& file, std::uint64_t offset_bytes, const Array&
         array.memory()->uses.wait();
         Converter converter(array.device(), conversion);
         std::size_t done = 0;
-        if (!is_visible(array)) done = load_by_windows(file, offset_bytes, array, meter, converter);
+        if (!is_visible(array)) done = load_by_windows(file, offset_bytes, array, meter, converter, conversion.item_bytes);
         FileSource source(file, offset_bytes);
         load_from(source, done, array, meter, converter, conversion.item_bytes);
         converter.finish();
