@@ -91,12 +91,8 @@ void RegionSource::read(std::uint64_t offset_bytes, std::span<std::byte> destina
     const FileDescriptor own(file_.in_memory() ? -1 : open_again(file_, 0));
     const auto fetch = [&](std::uint64_t at, std::span<std::byte> to) {
         const std::uint64_t first = offset_bytes_ + at;
-        // A private mapping's written pages are not in the file.
-        if (file_.access() == FileAccess::copy_on_write && !file_.in_memory()) {
-            std::memcpy(to.data(), file_.bytes().data() + first, to.size());
-        } else if (!own.is_open() || read_fully_at(own.number(), first, to, file_.path()) < to.size()) {
-            file_.read(first, to);  // which also says what is missing
-        }
+        if (is_private(file_) || !own.is_open() || read_fully_at(own.number(), first, to, file_.path()) < to.size())
+            read_mapped(file_, first, to);  // which also says what is missing
     };
     std::vector<std::byte> together;
     while (!destination.empty()) {

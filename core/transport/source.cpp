@@ -16,15 +16,23 @@ namespace {
 // Storage is read by its blocks, of which 4096 bytes are a multiple.
 constexpr std::uint64_t block_bytes = 4096;
 
-bool is_private(const MappedFile& file) {
-    return file.access() == FileAccess::copy_on_write && !file.in_memory();
-}
-
 }  // namespace
 
 int open_again(const MappedFile& file, int flags) noexcept {
     const std::string name = fmt::format("/proc/self/fd/{}", file.descriptor());
     return ::open(name.c_str(), O_RDONLY | O_CLOEXEC | flags);
+}
+
+bool is_private(const MappedFile& file) noexcept {
+    return file.access() == FileAccess::copy_on_write && !file.in_memory();
+}
+
+void read_mapped(const MappedFile& file, std::uint64_t offset_bytes, std::span<std::byte> destination) {
+    if (is_private(file)) {
+        std::memcpy(destination.data(), file.bytes().data() + offset_bytes, destination.size());
+    } else {
+        file.read(offset_bytes, destination);
+    }
 }
 
 std::span<const std::byte> Source::read_to_slot(std::uint64_t offset_bytes, std::size_t size_bytes, std::span<std::byte> slot) {
@@ -45,13 +53,7 @@ bool FileSource::needs_slot(std::uint64_t offset_bytes, std::size_t size_bytes) 
 }
 
 void FileSource::read(std::uint64_t offset_bytes, std::span<std::byte> destination) {
-    const std::uint64_t at = offset_bytes_ + offset_bytes;
-    if (is_private(file_)) {
-        // A private mapping's written pages are not in the file.
-        std::memcpy(destination.data(), file_.bytes().data() + at, destination.size());
-    } else {
-        file_.read(at, destination);
-    }
+    read_mapped(file_, offset_bytes_ + offset_bytes, destination);
 }
 
 std::span<const std::byte> FileSource::read_to_slot(std::uint64_t offset_bytes, std::size_t size_bytes,

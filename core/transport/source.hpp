@@ -62,6 +62,11 @@ private:
 /// now. -1 where that fails.
 int open_again(const MappedFile& file, int flags) noexcept;
 
+/// Whether the process may have pages of its own in the mapping, which the file does not hold.
+bool is_private(const MappedFile& file) noexcept;
+/// Reads what the mapping holds: from the file, or from a private mapping itself. Throws as `MappedFile::read`.
+void read_mapped(const MappedFile& file, std::uint64_t offset_bytes, std::span<std::byte> destination);
+
 /// What a function puts into memory; it is called from several threads.
 class CalledSource final : public Source {
 public:
