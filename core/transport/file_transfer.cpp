@@ -53,12 +53,15 @@ bool is_visible(const Array& array) {
            (array.device().info().shares_host_memory || array.memory()->host_address() != nullptr);
 }
 
-// Waits for what is on its way. A wait of some length is a quiet one.
-void finish_loads(const Device& device, std::size_t size_bytes) {
+// Waits for what is on its way in the first `queues` load queues. A wait of some length is a quiet one.
+void finish_loads(const Device& device, std::size_t size_bytes, std::size_t queues) {
     Transport& transport = device.state()->transport;
-    for (const auto& event : transport.record_loads())
+    std::vector<std::shared_ptr<driver::Event>> events;
+    for (std::size_t which = 0; which < queues; ++which)
+        events.push_back(transport.load_queue(which)->record());
+    for (const auto& event : events)
         size_bytes < window_bytes ? event->wait() : wait_quietly(*event);
-    for (std::size_t which = 0; which < Transport::load_queues; ++which)
+    for (std::size_t which = 0; which < queues; ++which)
         transport.load_queue(which)->reap();
 }
 
@@ -101,7 +104,7 @@ std::size_t load_by_windows(const MappedFile& file, std::uint64_t offset_bytes, 
         meter.add(done - before);
         meter.report();
     }
-    finish_loads(array.device(), done);
+    finish_loads(array.device(), done, 1);
     device.transport.let_go_later(std::move(windows));
     return done;
 }
@@ -127,8 +130,8 @@ void load_from(Source& source, std::size_t begin_bytes, const Array& array, Mete
         };
         return job;
     };
-    run_loads(array.device(), next, array.size_bytes() - begin_bytes, meter);
-    if (!visible) finish_loads(array.device(), array.size_bytes() - begin_bytes);
+    const std::size_t queues = run_loads(array.device(), next, array.size_bytes() - begin_bytes, meter);
+    if (!visible) finish_loads(array.device(), array.size_bytes() - begin_bytes, queues);
 }
 
 }  // namespace

@@ -41,6 +41,8 @@ public:
         }
     }
 
+    [[nodiscard]] std::size_t queues_used() const noexcept { return std::min<std::size_t>(next_queue_, Transport::load_queues); }
+
 private:
     std::optional<Piece> draw(const ThreadGroup& group) {
         const std::lock_guard lock(mutex_);
@@ -107,13 +109,14 @@ private:
 
 }  // namespace
 
-void run_loads(const Device& device, const std::function<std::optional<LoadJob>()>& next, std::uint64_t total_bytes,
-               Meter& meter) {
+std::size_t run_loads(const Device& device, const std::function<std::optional<LoadJob>()>& next, std::uint64_t total_bytes,
+                      Meter& meter) {
     const TransferLimits limits = device.state()->transport.limits();
     const std::uint64_t pieces = (total_bytes + limits.slot_bytes - 1) / limits.slot_bytes;
     LoadRun run(device, next, meter);
     ThreadGroup group;
     group.run(static_cast<unsigned>(std::min<std::uint64_t>(limits.readers, pieces)), [&] { run.read(group); });
+    return run.queues_used();
 }
 
 }  // namespace tandem

@@ -30,8 +30,8 @@ struct LoadJob {
 ///
 /// `next` gives the jobs, one at a time; it may wait, and ends with nothing. Returns when all that it gave is on its way. The
 /// first failure ends all readers and is thrown; so does a cancellation. `total_bytes` is what is known of the whole, for the
-/// number of readers.
-void run_loads(const Device& device, const std::function<std::optional<LoadJob>()>& next, std::uint64_t total_bytes,
-               Meter& meter);
+/// number of readers. Returns how many of the load queues, from the first on, have work of it.
+std::size_t run_loads(const Device& device, const std::function<std::optional<LoadJob>()>& next, std::uint64_t total_bytes,
+                      Meter& meter);
 
 }  // namespace tandem

@@ -43,7 +43,7 @@ std::span<const std::byte> Source::read_to_slot(std::uint64_t offset_bytes, std:
 
 bool FileSource::needs_slot(std::uint64_t offset_bytes, std::size_t size_bytes) {
     // Small pieces are not worth the question: the page cache reads them as fast.
-    if (size_bytes < 16 * block_bytes || file_.in_memory() || is_private(file_) || is_refused_) return false;
+    if (size_bytes < 64 * block_bytes || file_.in_memory() || is_private(file_) || is_refused_) return false;
     if (file_.cached_bytes(offset_bytes_ + offset_bytes, size_bytes) >= size_bytes / 2) return false;
     std::call_once(opened_, [this] {
         direct_ = FileDescriptor(open_again(file_, O_DIRECT));

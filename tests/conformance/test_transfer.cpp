@@ -1,4 +1,5 @@
 // Files to devices and back: parts of files, limits on what that takes, progress and cancellation.
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -101,6 +102,35 @@ TEST_CASE("a raw file's part is loaded by its ranges") {
         CHECK(int{found[static_cast<std::size_t>(i)]} == ((10 + i / 2) * 10 + 2 + i % 2) % 251);
     CHECK_ERROR(ErrorCode::invalid_argument, "can't be taken as",
                 (void)raw::load(device(), path, uint8, Shape{3}, 0, {.as = int8}));
+}
+
+TEST_CASE("few readers load swapped elements at an odd offset whole") {
+    // With few readers a device that can copies from the file's own pages, in windows of 64 MiB whose bounds fall into elements.
+    const ScratchFolder folder;
+    Queue queue(device());
+    const std::size_t count = options().window_bytes != 0 ? 20'011 : 17'000'003;
+    std::string header(83, ' ');
+    const std::string dictionary = "{'descr': '>f8', 'fortran_order': False, 'shape': (" + std::to_string(count) + ",)}";
+    header.replace(0, 10, std::string("\x93NUMPY\x01\x00\x49\x00", 10));
+    header.replace(10, dictionary.size(), dictionary);
+    header.back() = '\n';
+    std::vector<std::uint64_t> swapped(count);
+    for (std::size_t i = 0; i < count; ++i)
+        swapped[i] = __builtin_bswap64(std::bit_cast<std::uint64_t>(static_cast<double>(i)));
+    const std::filesystem::path path = folder / "swapped.npy";
+    {
+        std::ofstream file(path, std::ios::binary);
+        file << header;
+        file.write(reinterpret_cast<const char*>(swapped.data()), static_cast<std::streamsize>(count * 8));
+    }
+    const Limits few({.readers = 2});
+    const MemoryKind kind = options().kind == MemoryKind::adopted ? MemoryKind::device : options().kind;
+    const std::vector<double> found = to_vector<double>(queue, npy::load(device(), path, {.kind = kind}));
+    REQUIRE(found.size() == count);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < count; ++i)
+        wrong += static_cast<std::size_t>(found[i] != static_cast<double>(i));
+    CHECK(wrong == 0);
 }
 
 TEST_CASE("bytes arrive whole whatever the limits are") {
