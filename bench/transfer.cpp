@@ -1,5 +1,5 @@
-// tandem_bench_transfer [--device SPEC] [--file-bytes N] [--folder PATH] [--rounds N] [--json FILE] [--readers N] [--slot-bytes
-// N]
+// tandem_bench_transfer [--device SPEC] [--file-bytes N] [--folder PATH] [--rounds N] [--json FILE] [--readers N] [--writers N]
+// [--slot-bytes N]
 //
 // Files to the device and back against the link and the storage, warm and cold; byte order; streams in bounded memory; small
 // files; parts of files. Every figure is a ratio within this run, and the page cache is put into its state, and looked at, before
@@ -264,6 +264,7 @@ int main(int argc, char** argv) {
     app.add_option("--folder", plan.folder, "where the files go");
     app.add_option("--rounds", plan.rounds, "rounds that count");
     app.add_option("--readers", plan.limits.readers, "threads that read; 0: as the library chooses");
+    app.add_option("--writers", plan.limits.writers, "threads that write; 0: as the library chooses");
     app.add_option("--slot-bytes", plan.limits.slot_bytes, "bytes of a slot of the ring; 0: as the library chooses");
     app.add_option("--only", only, "loads, cold, saves, streams or small");
     app.add_option("--json", json, "file for the results");

@@ -21,7 +21,8 @@ set(options -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Debug
 if(WAY STREQUAL "subproject")
     string(APPEND project /subproject)
     # That it configures and links is the question; the backends are built elsewhere.
-    list(APPEND options -DTANDEM_SOURCE_DIR=${TANDEM_SOURCE_DIR} -DTANDEM_CUDA=OFF -DTANDEM_OPENCL=OFF)
+    list(APPEND options -DTANDEM_SOURCE_DIR=${TANDEM_SOURCE_DIR} -DTANDEM_CUDA=OFF -DTANDEM_OPENCL=OFF
+        -DTANDEM_HOST_LEVELS=)
 else()
     run(${CMAKE_COMMAND} --install ${TANDEM_BUILD_DIR} --prefix ${WORK_DIR}/prefix)
     list(APPEND options -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix)
