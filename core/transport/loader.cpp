@@ -115,7 +115,9 @@ std::size_t run_loads(const Device& device, const std::function<std::optional<Lo
     const std::uint64_t pieces = (total_bytes + limits.slot_bytes - 1) / limits.slot_bytes;
     LoadRun run(device, next, meter);
     ThreadGroup group;
-    group.run(static_cast<unsigned>(std::min<std::uint64_t>(limits.readers, pieces)), [&] { run.read(group); });
+    group.run(
+        static_cast<unsigned>(std::min<std::uint64_t>(limits.readers, pieces)), [&] { run.read(group); },
+        device.info().numa_node);
     return run.queues_used();
 }
 

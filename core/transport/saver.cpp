@@ -124,7 +124,8 @@ private:
 void run_saves(const Device& device, const std::function<std::optional<SaveJob>()>& next, bool in_order, Meter& meter) {
     SaveRun run(device, next, meter);
     ThreadGroup group;
-    group.run(in_order ? 1 : device.state()->transport.limits().writers, [&] { run.write(group); });
+    group.run(
+        in_order ? 1 : device.state()->transport.limits().writers, [&] { run.write(group); }, device.info().numa_node);
 }
 
 }  // namespace tandem

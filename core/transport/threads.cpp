@@ -3,6 +3,8 @@
 #include <system_error>
 #include <vector>
 
+#include "core/numa.hpp"
+
 namespace tandem {
 
 void ThreadGroup::attempt(const std::function<void()>& work) noexcept {
@@ -15,12 +17,15 @@ void ThreadGroup::attempt(const std::function<void()>& work) noexcept {
     }
 }
 
-void ThreadGroup::run(unsigned threads, const std::function<void()>& work) {
+void ThreadGroup::run(unsigned threads, const std::function<void()>& work, int numa_node) {
     std::vector<std::thread> others;
     try {
         others.reserve(threads);
         while (others.size() + 1 < threads)
-            others.emplace_back([this, &work] { attempt(work); });
+            others.emplace_back([this, &work, numa_node] {
+                stay_near_node(numa_node);
+                attempt(work);
+            });
     } catch (const std::exception&) {
         // As many as there are.
     }

@@ -14,8 +14,8 @@ namespace tandem {
 class ThreadGroup {
 public:
     /// Runs `work` on `threads` threads, of which the caller is one; on fewer where the system gives no more. Returns when all
-    /// have ended. The first failure is thrown; `has_failed` tells the others to end.
-    void run(unsigned threads, const std::function<void()>& work);
+    /// have ended. The first failure is thrown; `has_failed` tells the others to end. All but the caller keep near `numa_node`.
+    void run(unsigned threads, const std::function<void()>& work, int numa_node = -1);
 
     [[nodiscard]] bool has_failed() const noexcept { return has_failed_; }
     [[nodiscard]] bool is_caller() const noexcept { return std::this_thread::get_id() == caller_; }

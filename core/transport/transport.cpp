@@ -21,7 +21,8 @@ constexpr std::chrono::milliseconds rest{100};
 constexpr std::size_t max_waste_bytes = std::size_t{16} << 30U;
 
 TransferLimits chosen() {
-    return {std::clamp(available_processors() * 3 / 4, 2U, 12U), 2, std::size_t{4} << 20U};
+    // One writer: a file system takes what is written to one file from one thread at a time, and the copies come ahead of it.
+    return {std::clamp(available_processors() * 3 / 4, 2U, 12U), 1, std::size_t{4} << 20U};
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ struct DeviceInfo {
     std::uint64_t memory_bytes = 0;      ///< all of the device's memory
     std::uint64_t max_window_bytes = 0;  ///< the largest single allocation; larger buffers consist of several, inside the library
     unsigned compute_units = 0;          ///< multiprocessors, OpenCL compute units, or threads
+    int numa_node = -1;  ///< the host's memory and processors that are nearest to it; -1 where the driver does not tell
 
     bool has_float64 = true;          ///< without it, operations on float64 and complex128 are `unsupported`
     bool shares_host_memory = false;  ///< device memory is host memory: mapping moves no bytes
