@@ -23,6 +23,9 @@ std::vector<Candidate> opencl_peers(const std::string& platform, const std::stri
 /// The driver's own copies of `bytes` between its pinned memory and the device: to it, and from it.
 std::vector<Candidate> cuda_link(std::size_t bytes);
 std::vector<Candidate> opencl_link(const std::string& platform, const std::string& name, std::size_t bytes);
+/// The driver's own copy of `bytes` from one CUDA device to another, which may reach each other's memory or not: what it does then
+/// goes through the host. Where `is_linked`, it throws if the two can't.
+Candidate cuda_peer_copy(int from, int to, std::size_t bytes, bool is_linked);
 /// Getting `bytes` of pinned memory from the driver; giving them back is not counted.
 Candidate cuda_pinned_allocation(std::size_t bytes);
 /// An OpenMP loop of `out = a + b` over memory that is there.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "peers.hpp"
 
@@ -141,6 +142,42 @@ std::vector<Candidate> cuda_link(std::size_t bytes) {
     };
     return {{"copy from pinned memory", [=] { copy(link->arrays.a, link->host); }},
             {"copy to pinned memory", [=] { copy(link->host, link->arrays.a); }}};
+}
+
+Candidate cuda_peer_copy(int from, int to, std::size_t bytes, bool is_linked) {
+    struct Pair {
+        Pair(int from, int to, std::size_t bytes) : from(from), to(to) {
+            check(cudaSetDevice(to));
+            check(cudaMalloc(&destination, bytes));
+            check(cudaSetDevice(from));
+            check(cudaMalloc(&source, bytes));
+            check(cudaMemset(source, 1, bytes));
+            check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        }
+        ~Pair() {
+            cudaFree(source);
+            cudaFree(destination);
+            cudaStreamDestroy(stream);
+        }
+        int from, to;
+        void *source{}, *destination{};
+        cudaStream_t stream{};
+    };
+    // Access is a matter of two devices, not of an allocation; what is enabled already is as good.
+    for (const auto& [one, other] : {std::pair{from, to}, std::pair{to, from}}) {
+        check(cudaSetDevice(one));
+        const cudaError_t result = is_linked ? cudaDeviceEnablePeerAccess(other, 0) : cudaDeviceDisablePeerAccess(other);
+        if (result == cudaErrorPeerAccessAlreadyEnabled || result == cudaErrorPeerAccessNotEnabled) {
+            cudaGetLastError();
+        } else {
+            check(result);
+        }
+    }
+    const auto pair = std::make_shared<Pair>(from, to, bytes);
+    return {is_linked ? "cudaMemcpyPeerAsync, linked" : "cudaMemcpyPeerAsync, not linked", [=] {
+                check(cudaMemcpyPeerAsync(pair->destination, pair->to, pair->source, pair->from, bytes, pair->stream));
+                check(cudaStreamSynchronize(pair->stream));
+            }};
 }
 
 Candidate cuda_pinned_allocation(std::size_t bytes) {

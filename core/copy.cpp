@@ -23,10 +23,13 @@ void check_elements(const char* direction, const Array& array, const void* host,
         throw Error(ErrorCode::invalid_argument, fmt::format("copy {} the host: the host pointer is null", direction));
 }
 
+bool is_same_order(const Array& source, const Array& destination) {
+    return (source.is_dense(Order::c) && destination.is_dense(Order::c)) ||
+           (source.is_dense(Order::fortran) && destination.is_dense(Order::fortran));
+}
+
 void copy_on_device(Queue& queue, const Array& source, const Array& destination) {
-    const bool same_order = (source.is_dense(Order::c) && destination.is_dense(Order::c)) ||
-                            (source.is_dense(Order::fortran) && destination.is_dense(Order::fortran));
-    if (!same_order) {
+    if (!is_same_order(source, destination)) {
         run_elementwise(queue, Op::copy, {&source}, destination);
         return;
     }
@@ -40,6 +43,19 @@ void copy_on_device(Queue& queue, const Array& source, const Array& destination)
     submission.use(destination.memory());
     submission.native().copy(*destination.memory(), destination.offset_bytes(), *source.memory(), source.offset_bytes(),
                              source.size_bytes());
+}
+
+// Queues a copy that the driver makes from one device of a backend to another. False where it can't.
+bool copy_directly(Queue& queue, const Array& source, const Array& destination) {
+    if (source.device().info().backend != destination.device().info().backend || !is_same_order(source, destination) ||
+        overlap(source, destination) != Overlap::none) {
+        return false;
+    }
+    QueueState::Submission submission(queue.state(), 2 * source.size_bytes());
+    submission.use(source.memory());
+    submission.use(destination.memory());
+    return submission.native().copy_between(*destination.memory(), destination.offset_bytes(), *source.memory(),
+                                            source.offset_bytes(), source.size_bytes());
 }
 
 void copy_between_devices(const Array& source, const Array& destination) {
@@ -77,7 +93,7 @@ void copy(Queue& queue, const Array& source, const Array& destination) {
     check_access("copy", "the destination", destination, Access::write);
     if (one_device) {
         copy_on_device(queue, source, destination);
-    } else {
+    } else if (!copy_directly(queue, source, destination)) {
         copy_between_devices(source, destination);
     }
 }

@@ -171,6 +171,12 @@ public:
     /// Copies within the device; the two ranges don't overlap.
     virtual void copy(Memory& destination, std::size_t destination_offset_bytes, const Memory& source,
                       std::size_t source_offset_bytes, std::size_t size_bytes) = 0;
+    /// Copies between two devices of this backend, of which this queue's is one, without a way through the host's memory that
+    /// core/ would know. False, having done nothing, where there is no such way: the default.
+    virtual bool copy_between(Memory& /*destination*/, std::size_t /*destination_offset_bytes*/, const Memory& /*source*/,
+                              std::size_t /*source_offset_bytes*/, std::size_t /*size_bytes*/) {
+        return false;
+    }
     /// Runs a kernel of kernels/.
     virtual void run(const Elementwise& call) = 0;
     /// Takes elements into a reduction's state.

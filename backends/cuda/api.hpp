@@ -26,7 +26,7 @@ namespace tandem::cuda {
 
 // Null where the driver is older than they are; checked before use.
 #define TANDEM_FOR_EACH_OPTIONAL_CUDA_FUNCTION(X) \
-    X(cuDeviceGetUuid) \
+    X(cuDeviceGetUuid) X(cuCtxEnablePeerAccess) X(cuMemPoolSetAccess) X(cuMemcpyPeerAsync) \
     X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo) \
     X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) \
     X(cuMemPrefetchAsync_v2) X(cuMemAdvise_v2)

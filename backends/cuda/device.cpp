@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -45,6 +46,8 @@ DeviceInfo describe(const Api& api, CUdevice device, int version, int major, int
     info.max_window_bytes = memory_bytes;
     info.compute_units = static_cast<unsigned>(attribute(api, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
     info.shares_host_memory = attribute(api, device, CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0;
+    // Drivers before CUDA 12.2 don't know the question.
+    if (api.cuDeviceGetAttribute(&info.numa_node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) != CUDA_SUCCESS) info.numa_node = -1;
     return info;
 }
 
@@ -78,6 +81,21 @@ std::shared_ptr<driver::Memory> Device::allocate(std::size_t size_bytes, MemoryK
 
 std::shared_ptr<driver::Memory> Device::adopt(const driver::HostRange& range) {
     return std::make_shared<AdoptedMemory>(shared(), range);
+}
+
+void Device::link_to(Device& other) {
+    const std::scoped_lock lock(linked_mutex_);
+    if (std::find(linked_.begin(), linked_.end(), other.context().device()) != linked_.end()) return;
+    linked_.push_back(other.context().device());
+    const Api& api = context_.api();
+    const auto open = [&api](Device& one, Device& to) {
+        const Current current(one.context());
+        // What another library in the process has enabled is as good; what can't be linked is copied through the host.
+        if (api.cuCtxEnablePeerAccess != nullptr) api.cuCtxEnablePeerAccess(to.context().native(), 0);
+        one.memory_pool().open_to(to.context().device());
+    };
+    open(*this, other);
+    open(other, *this);
 }
 
 std::string Device::advise(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, MemoryAdvice advice) {

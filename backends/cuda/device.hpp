@@ -39,6 +39,9 @@ public:
     /// The driver's name for one of the two sides.
     [[nodiscard]] CUmemLocation location(Location where) const noexcept;
     [[nodiscard]] MemoryPool& memory_pool() noexcept { return memory_pool_; }
+    /// Lets this device and `other` reach each other's memory directly, where they are linked; once for each pair.
+    /// Native calls: cuCtxEnablePeerAccess, cuMemPoolSetAccess.
+    void link_to(Device& other);
     [[nodiscard]] EventPool& events() noexcept { return events_; }
     [[nodiscard]] Kernels& kernels() noexcept { return kernels_; }
 
@@ -51,6 +54,8 @@ private:
     MemoryPool memory_pool_{context_};
     EventPool events_{context_};
     Kernels kernels_{context_, info_};
+    std::mutex linked_mutex_;
+    std::vector<CUdevice> linked_;  ///< devices that `link_to` has seen
 };
 
 /// Native calls: cuInit, cuDriverGetVersion, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName, cuDeviceGetAttribute,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/cuda/device.hpp"
+#include "core/numa.hpp"
 #include "tandem/error.hpp"
 
 namespace tandem::cuda {
@@ -85,6 +86,16 @@ void MemoryPool::free(CUdeviceptr address) noexcept {
     }
 }
 
+void MemoryPool::open_to(CUdevice other) noexcept {
+    if (pool_ == nullptr || context_.api().cuMemPoolSetAccess == nullptr) return;
+    CUmemAccessDesc access{};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.location.id = other;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    context_.api().cuMemPoolSetAccess(pool_, &access,
+                                      1);  // one that is not linked is refused, and its copies go through the host
+}
+
 Memory::Memory(std::shared_ptr<Device> device, std::size_t size_bytes, MemoryKind kind, Residency residency)
     : driver::Memory(size_bytes, kind, std::move(residency)), device_(std::move(device)) {}
 
@@ -110,6 +121,7 @@ PinnedMemory::PinnedMemory(std::shared_ptr<Device> device, std::size_t size_byte
             throw Error(ErrorCode::out_of_memory, fmt::format("{}: {} bytes of pinned memory: the machine has {} available",
                                                               device_->info().spec, size_bytes, available));
         }
+        prefer_node(block_.data(), block_.size_bytes(), device_->info().numa_node);
         block_.touch();
         hold_ = Registrations::instance().hold(device_, block_.data(), size_bytes, true);
         address_ = reinterpret_cast<CUdeviceptr>(block_.data());

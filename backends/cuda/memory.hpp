@@ -29,6 +29,8 @@ public:
     CUdeviceptr allocate(std::size_t size_bytes);
     /// Takes back memory that no queued work uses.
     void free(CUdeviceptr address) noexcept;
+    /// Lets another device reach all of the pool's memory, where the two are linked. Native call: cuMemPoolSetAccess.
+    void open_to(CUdevice other) noexcept;
 
 private:
     CUresult try_allocate(CUdeviceptr& address, std::size_t size_bytes) noexcept;
@@ -43,6 +45,7 @@ class Memory : public driver::Memory {
 public:
     /// The CUdeviceptr.
     [[nodiscard]] std::uint64_t address() const noexcept override { return address_; }
+    [[nodiscard]] const std::shared_ptr<Device>& device() const noexcept { return device_; }
     /// Bytes from `offset_bytes` on that one copy may take.
     [[nodiscard]] virtual std::size_t run_bytes(std::size_t /*offset_bytes*/) const noexcept { return SIZE_MAX; }
 

@@ -111,6 +111,25 @@ void Queue::copy(driver::Memory& destination, std::size_t destination_offset_byt
     }
 }
 
+bool Queue::copy_between(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
+                         std::size_t source_offset_bytes, std::size_t size_bytes) {
+    const Api& api = context_.api();
+    if (api.cuMemcpyPeerAsync == nullptr) return false;
+    const auto& to = static_cast<const Memory&>(destination);
+    const auto& from = static_cast<const Memory&>(source);
+    to.device()->link_to(*from.device());
+    const Current current(context_);
+    for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
+        part = std::min(
+            {size_bytes - done, to.run_bytes(destination_offset_bytes + done), from.run_bytes(source_offset_bytes + done)});
+        const CUresult result =
+            api.cuMemcpyPeerAsync(to.address() + destination_offset_bytes + done, to.device()->context().native(),
+                                  from.address() + source_offset_bytes + done, from.device()->context().native(), part, stream_);
+        if (result != CUDA_SUCCESS) context_.fail(result, fmt::format("cuMemcpyPeerAsync of {} bytes", part));
+    }
+    return true;
+}
+
 std::string Queue::prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) {
     const Api& api = context_.api();
     if (memory.kind() != MemoryKind::shared) return driver::Queue::prefetch(memory, offset_bytes, size_bytes, where);

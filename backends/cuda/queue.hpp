@@ -64,6 +64,9 @@ public:
     void read(const driver::Memory& source, std::size_t offset_bytes, void* destination, std::size_t size_bytes) override;
     void copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
               std::size_t source_offset_bytes, std::size_t size_bytes) override;
+    /// Native call: cuMemcpyPeerAsync.
+    bool copy_between(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
+                      std::size_t source_offset_bytes, std::size_t size_bytes) override;
     void run(const driver::Elementwise& call) override;
     void reduce(const driver::Reduce& call) override;
     /// Native call: cuMemPrefetchAsync.

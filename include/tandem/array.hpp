@@ -155,9 +155,11 @@ Array empty_like(const Array& array);
 /// The same in memory of another kind.
 Array empty_like(const Array& array, MemoryKind kind);
 
-/// Copies elements between arrays of one dtype and shape. On one device the call returns once the copy is queued. Between
-/// devices, of one backend or two, it goes through the host in bounded pieces, and the call waits for it, since no driver orders
-/// work across vendors. Throws invalid_argument for differing dtypes or shapes, or partial overlap.
+/// Copies elements between arrays of one dtype and shape. On one device, and between two CUDA devices for arrays dense in one
+/// order, the call returns once the copy is queued. Between other devices it goes through the host in bounded pieces, and the
+/// call waits for it, since no driver orders work across vendors. Throws invalid_argument for differing dtypes or shapes, or
+/// partial overlap. Native calls: cuMemcpyAsync; cuMemcpyPeerAsync, directly where the two devices are linked;
+/// clEnqueueCopyBuffer.
 void copy(Queue& queue, const Array& source, const Array& destination);
 
 /// Host memory that holds elements one behind the other: std::vector, std::array, std::span, a C array and the like; not
