@@ -31,12 +31,13 @@ void DeviceState::finish() noexcept {
     transport.finish();
 }
 
-std::shared_ptr<driver::Memory> DeviceState::allocate(std::size_t size_bytes, MemoryKind kind) {
+template <class Allocate>
+std::shared_ptr<driver::Memory> DeviceState::allocate_with(Allocate&& allocate) {
     const auto queues = live_queues();
     for (const auto& queue : queues)
         queue->reap();
     try {
-        return native->allocate(size_bytes, kind);
+        return allocate();
     } catch (const Error& error) {
         if (error.code() != ErrorCode::out_of_memory) throw;
     }
@@ -44,7 +45,15 @@ std::shared_ptr<driver::Memory> DeviceState::allocate(std::size_t size_bytes, Me
         queue->record()->wait();
         queue->reap();
     }
-    return native->allocate(size_bytes, kind);
+    return allocate();
+}
+
+std::shared_ptr<driver::Memory> DeviceState::allocate(std::size_t size_bytes, MemoryKind kind) {
+    return allocate_with([&] { return native->allocate(size_bytes, kind); });
+}
+
+std::shared_ptr<driver::Memory> DeviceState::allocate_shareable(std::size_t size_bytes) {
+    return allocate_with([&] { return native->allocate_shareable(size_bytes); });
 }
 
 template <class Submit>

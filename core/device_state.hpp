@@ -23,6 +23,8 @@ struct DeviceState {
     /// Memory of this device. Finished work's memory is let go of first; where the device still has too little, queued work is
     /// waited for and the call tried once more, since its memory may be all that is missing.
     std::shared_ptr<driver::Memory> allocate(std::size_t size_bytes, MemoryKind kind);
+    /// The same for `device` memory that others can have.
+    std::shared_ptr<driver::Memory> allocate_shareable(std::size_t size_bytes);
 
     /// Moves bytes between `memory` and the host on the library's own queue, and waits for them; not for other work on the
     /// memory.
@@ -35,6 +37,8 @@ struct DeviceState {
 
 private:
     std::vector<std::shared_ptr<QueueState>> live_queues();
+    template <class Allocate>
+    std::shared_ptr<driver::Memory> allocate_with(Allocate&& allocate);
     template <class Submit>
     void transfer(const std::shared_ptr<driver::Memory>& memory, std::size_t size_bytes, Submit&& submit);
 

@@ -1,5 +1,7 @@
 #include "core/driver.hpp"
 
+#include "tandem/error.hpp"
+
 namespace tandem::driver {
 
 std::string Queue::prefetch(Memory& memory, std::size_t /*offset_bytes*/, std::size_t /*size_bytes*/, Location /*where*/) {
@@ -8,6 +10,30 @@ std::string Queue::prefetch(Memory& memory, std::size_t /*offset_bytes*/, std::s
 
 std::string Device::advise(Memory& memory, std::size_t /*offset_bytes*/, std::size_t /*size_bytes*/, MemoryAdvice /*advice*/) {
     return memory.residency().zero_copy == ZeroCopy::yes ? "both sides use it in place" : "the driver takes no advice on it";
+}
+
+namespace {
+
+[[noreturn]] void refuse(const char* why) {
+    throw Error(ErrorCode::unsupported, why);
+}
+
+}  // namespace
+
+std::pair<SharedRange, FileDescriptor> Memory::share() {
+    refuse("it is this process's own");
+}
+
+std::shared_ptr<Memory> Device::allocate_shareable(std::size_t /*size_bytes*/) {
+    refuse("its driver gives out no memory of the device");
+}
+
+std::shared_ptr<Memory> Device::attach(const SharedRange& /*range*/, int /*file*/) {
+    refuse("its driver takes no memory of a CUDA device");
+}
+
+std::shared_ptr<Memory> Device::adopt_device_memory(std::uint64_t /*address*/, std::size_t /*size_bytes*/) {
+    refuse("its memory has no addresses of its own");
 }
 
 }  // namespace tandem::driver

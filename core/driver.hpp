@@ -11,15 +11,23 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/mapped_ranges.hpp"
 #include "core/memory_uses.hpp"
+#include "core/posix_file.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/reduce.hpp"
 #include "tandem/buffer.hpp"
 #include "tandem/device.hpp"
 #include "tandem/placement.hpp"
+#include "tandem/share.hpp"
+
+namespace tandem {
+class Exporter;
+class HostRegion;
+}  // namespace tandem
 
 namespace tandem::driver {
 
@@ -33,6 +41,16 @@ struct HostRange {
     bool is_writable = false;
     bool is_file = false;          ///< a file's mapping; whole pages belong to it
     bool is_private_file = false;  ///< written pages of it are the process's own
+};
+
+/// Memory that others can have too, as one side gives it out and the other takes it.
+struct SharedRange {
+    ShareMethod method = ShareMethod::host_memory;
+    bool is_writable = true;
+    std::size_t size_bytes = 0;
+    std::size_t base_offset_bytes = 0;   ///< in the allocation that a handle names
+    std::array<std::byte, 64> handle{};  ///< a CUipcMemHandle, for `ipc_handle`
+    std::string device_uuid;             ///< of the device that the memory is in; empty: not known, or the host
 };
 
 /// A run of bytes that the device can work on.
@@ -73,6 +91,10 @@ public:
     /// Ends a mapping that `map` gave. Called once for each.
     virtual void unmap(void* /*address*/, Access /*access*/) {}
 
+    /// The memory for others, and for `device_memory` the file descriptor beside it, which is the caller's. Throws unsupported
+    /// with the reason in a few words: so does the default. Never called for memory with `pages`.
+    virtual std::pair<SharedRange, FileDescriptor> share();
+
     // What core/ keeps with the memory.
 
     /// Which queues still work on it.
@@ -84,6 +106,12 @@ public:
     /// Caller's memory that this memory stands in for, where the device could not adopt it: views for the host are views of that,
     /// brought up to date when they begin and brought back when they end.
     std::byte* mirrored = nullptr;
+    /// The pages that the memory is, where they are shareable.
+    std::shared_ptr<const HostRegion> pages;
+    /// What core/share/known_memories knows it by, and sets; empty where it was never shared.
+    std::string share_name;
+    /// The process that the memory ends with; null where it ends with none.
+    std::shared_ptr<const Exporter> exporter;
     /// Keeps the bytes alive that were adopted. Goes after everything that the implementation holds.
     std::shared_ptr<const void> owner;
 
@@ -210,6 +238,17 @@ public:
     /// Memory that is `range`, in place; the bytes stay valid as long as it lives. Throws unsupported with the reason in a few
     /// words, where the device can't work on them in place; out_of_memory, holding nothing.
     virtual std::shared_ptr<Memory> adopt(const HostRange& range) = 0;
+    /// `device` memory that `Memory::share` gives out. Throws out_of_memory, holding nothing; unsupported with the reason in a
+    /// few words: so does the default, and core/ then takes pages of the host where the device works on them in place.
+    virtual std::shared_ptr<Memory> allocate_shareable(std::size_t size_bytes);
+    /// Memory that is what `range` tells, of `device_memory` by `file`, which stays the caller's, or an `ipc_handle`. Its sizes
+    /// come from another process: throws bad_file where they are not what the driver tells. Throws unsupported with the reason in
+    /// a few words: so does the default; unavailable where the device that the memory is in is not there; out_of_memory, holding
+    /// nothing.
+    virtual std::shared_ptr<Memory> attach(const SharedRange& range, int file);
+    /// Memory that is `size_bytes` at a device address of this process. Throws invalid_argument for memory that is not this
+    /// device's, out_of_range where less is allocated there, unsupported with the reason in a few words: so does the default.
+    virtual std::shared_ptr<Memory> adopt_device_memory(std::uint64_t address, std::size_t size_bytes);
     /// How many threads that read a cached file are needed to beat the device's own copies from the file's pages, adopted window
     /// by window: with fewer, core/ loads files so. 0: never. The default.
     [[nodiscard]] virtual unsigned readers_worth_adopting() const noexcept { return 0; }

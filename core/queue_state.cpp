@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "core/share/exporter.hpp"
+
 namespace tandem {
 namespace {
 
@@ -17,6 +19,8 @@ QueueState::QueueState(std::shared_ptr<driver::Queue> native)
     : id_(next_id()), native_(std::move(native)), interval_(native_->event_interval()) {}
 
 void QueueState::Submission::use(const std::shared_ptr<driver::Memory>& memory) {
+    if (memory->exporter != nullptr) [[unlikely]]
+        memory->exporter->check();
     if (memory->uses.mark(state_, state_.id_, state_.open_batch_)) state_.open_memory_.push_back(memory);
 }
 

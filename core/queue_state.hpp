@@ -33,7 +33,8 @@ public:
         Submission& operator=(const Submission&) = delete;
 
         [[nodiscard]] driver::Queue& native() const noexcept { return *state_.native_; }
-        /// Notes that the work uses `memory`. Before the work is submitted.
+        /// Notes that the work uses `memory`. Before the work is submitted. Throws unavailable for memory that went with the
+        /// process that it came from.
         void use(const std::shared_ptr<driver::Memory>& memory);
 
     private:

@@ -10,6 +10,7 @@
 #include "core/transport/file_transfer.hpp"
 #include "core/transport/region.hpp"
 #include "tandem/error.hpp"
+#include "tandem/share.hpp"
 
 namespace tandem::raw {
 
@@ -47,7 +48,9 @@ Array load_from(const Device& device, const MappedFile& file, DType dtype, const
                     fmt::format("{}: a raw file's elements are {}, and can't be taken as {}", printable_path(file.path()),
                                 to_string(dtype), to_string(*options.as)));
     }
-    Array array = empty(device, dtype, shape_of_ranges(shape, options.ranges), options.kind);
+    const Shape part = shape_of_ranges(shape, options.ranges);
+    Array array =
+        options.shareable ? empty_shareable(device, dtype, part, options.kind) : empty(device, dtype, part, options.kind);
     const Region region(shape, Order::c, size_bytes(dtype), options.ranges);
     Conversion conversion;
     if (!improper_reason(dtype, false).empty()) {

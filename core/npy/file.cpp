@@ -12,6 +12,7 @@
 #include "core/npy/header.hpp"
 #include "core/output_file.hpp"
 #include "core/printable.hpp"
+#include "core/share/shareable.hpp"
 #include "core/staging.hpp"
 #include "core/transport/file_transfer.hpp"
 #include "core/transport/region.hpp"
@@ -122,7 +123,7 @@ Array load(const Device& device, const File& file, const LoadOptions& options) {
     part.shape = shape_of_ranges(part.shape, options.ranges);
     const Order order = part.fortran_order ? Order::fortran : Order::c;
     const Region region(file.header().shape, order, type.item_bytes, options.ranges);
-    const Buffer buffer(device, static_cast<std::size_t>(region.size_bytes()), options.kind);
+    const Buffer buffer = make_buffer(device, static_cast<std::size_t>(region.size_bytes()), options.kind, options.shareable);
     Array array = array_on(buffer, type, part);
     const Array bytes(buffer, uint8, {static_cast<std::int64_t>(buffer.size_bytes())});
     const Conversion conversion = conversion_to(buffer, array.dtype(), type.swapped);

@@ -89,6 +89,11 @@ public:
     /// it can't.
     [[nodiscard]] Array view_as(DType dtype) const;
 
+    /// The same bytes on another device of this process, whichever backend it is of. Order the work on the two yourself. The
+    /// memory must be one that both reach: the host's, or shareable memory of the same GPU; see share.hpp. Throws unsupported
+    /// where `device` can't work on it in place, with the reason. Native calls: those of `attach` and `adopt_bytes`.
+    [[nodiscard]] Array on(const Device& device) const;
+
     /// The elements for the host to read or write, as a range in memory order that ends with its scope. Waits for the pending
     /// work on this array's memory, and for nothing else. Throws invalid_argument where T is not the element type or the array is
     /// not dense in either order.

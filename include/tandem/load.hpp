@@ -28,6 +28,8 @@ struct LoadOptions {
     /// than seven times as long.
     std::vector<Range> ranges{};
     TransferOptions transfer{};
+    /// To memory that can be shared with other processes and devices; see share.hpp.
+    bool shareable = false;
 };
 
 }  // namespace tandem

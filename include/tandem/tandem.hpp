@@ -20,5 +20,6 @@
 #include <tandem/reduce.hpp>
 #include <tandem/reduce_op.hpp>
 #include <tandem/shape.hpp>
+#include <tandem/share.hpp>
 #include <tandem/stream.hpp>
 #include <tandem/transfer.hpp>
