@@ -33,6 +33,8 @@ public:
     [[nodiscard]] int number() const noexcept { return number_; }
     [[nodiscard]] bool is_open() const noexcept { return number_ >= 0; }
     void reset() noexcept;
+    /// The number, which is the caller's to close.
+    int release() noexcept { return std::exchange(number_, -1); }
 
 private:
     int number_ = -1;

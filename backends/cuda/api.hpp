@@ -29,7 +29,11 @@ namespace tandem::cuda {
     X(cuDeviceGetUuid) X(cuCtxEnablePeerAccess) X(cuMemPoolSetAccess) X(cuMemcpyPeerAsync) \
     X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo) \
     X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) \
-    X(cuMemPrefetchAsync_v2) X(cuMemAdvise_v2)
+    X(cuMemPrefetchAsync_v2) X(cuMemAdvise_v2) \
+    X(cuMemCreate) X(cuMemRelease) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) \
+    X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle) \
+    X(cuMemGetAllocationGranularity) X(cuMemGetAllocationPropertiesFromHandle) X(cuMemGetAddressRange) \
+    X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle) X(cuDeviceCanAccessPeer)
 // clang-format on
 
 /// The function table, filled and with cuInit done. Lives until the process ends. Thread safe.

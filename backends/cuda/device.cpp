@@ -6,9 +6,19 @@
 #include <string>
 #include <utility>
 
+#include "backends/cuda/sharing.hpp"
 #include "tandem/error.hpp"
 
 namespace tandem::cuda {
+
+std::string uuid_text(const Api& api, CUdevice device) {
+    CUuuid uuid{};
+    if (api.cuDeviceGetUuid == nullptr || api.cuDeviceGetUuid(&uuid, device) != CUDA_SUCCESS) return {};
+    std::string text;
+    for (const char byte : uuid.bytes)
+        text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    return text;
+}
 
 namespace {
 
@@ -19,15 +29,6 @@ int attribute(const Api& api, CUdevice device, CUdevice_attribute which) {
     int value = 0;
     api.check(api.cuDeviceGetAttribute(&value, which, device), "", "cuDeviceGetAttribute");
     return value;
-}
-
-std::string uuid_text(const Api& api, CUdevice device) {
-    CUuuid uuid{};
-    if (api.cuDeviceGetUuid == nullptr || api.cuDeviceGetUuid(&uuid, device) != CUDA_SUCCESS) return {};
-    std::string text;
-    for (const char byte : uuid.bytes)
-        text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-    return text;
 }
 
 DeviceInfo describe(const Api& api, CUdevice device, int version, int major, int minor) {
@@ -96,6 +97,19 @@ void Device::link_to(Device& other) {
     };
     open(*this, other);
     open(other, *this);
+}
+
+std::shared_ptr<driver::Memory> Device::allocate_shareable(std::size_t size_bytes) {
+    return std::make_shared<VirtualMemory>(shared(), size_bytes);
+}
+
+std::shared_ptr<driver::Memory> Device::attach(const driver::SharedRange& range, int file) {
+    if (range.method == ShareMethod::device_memory) return std::make_shared<VirtualMemory>(shared(), range, file);
+    return std::make_shared<IpcMemory>(shared(), range);
+}
+
+std::shared_ptr<driver::Memory> Device::adopt_device_memory(std::uint64_t address, std::size_t size_bytes) {
+    return std::make_shared<ForeignMemory>(shared(), address, size_bytes);
 }
 
 std::string Device::advise(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, MemoryAdvice advice) {

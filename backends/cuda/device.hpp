@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "backends/cuda/api.hpp"
@@ -12,6 +13,9 @@
 #include "core/driver.hpp"
 
 namespace tandem::cuda {
+
+/// 32 hexadecimal digits; empty where the driver does not tell. Native call: cuDeviceGetUuid.
+std::string uuid_text(const Api& api, CUdevice device);
 
 /// What this device can do with memory that is not its own.
 struct DeviceTraits {
@@ -33,6 +37,10 @@ public:
     [[nodiscard]] unsigned readers_worth_adopting() const noexcept override { return 8; }
     std::string advise(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, MemoryAdvice advice) override;
     std::shared_ptr<driver::Queue> make_queue() override;
+
+    std::shared_ptr<driver::Memory> allocate_shareable(std::size_t size_bytes) override;
+    std::shared_ptr<driver::Memory> attach(const driver::SharedRange& range, int file) override;
+    std::shared_ptr<driver::Memory> adopt_device_memory(std::uint64_t address, std::size_t size_bytes) override;
 
     [[nodiscard]] const Context& context() const noexcept { return context_; }
     [[nodiscard]] const DeviceTraits& traits() const noexcept { return traits_; }

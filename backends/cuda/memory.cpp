@@ -6,6 +6,7 @@
 
 #include "backends/cuda/device.hpp"
 #include "core/numa.hpp"
+#include "backends/cuda/sharing.hpp"
 #include "tandem/error.hpp"
 
 namespace tandem::cuda {
@@ -108,6 +109,10 @@ DeviceMemory::~DeviceMemory() {
     device_->memory_pool().free(address_);
 }
 
+std::pair<driver::SharedRange, FileDescriptor> DeviceMemory::share() {
+    refuse_share("it is from the library's own memory pool, which has no handle");
+}
+
 PinnedMemory::PinnedMemory(std::shared_ptr<Device> device, std::size_t size_bytes)
     : HostVisibleMemory(
           device, size_bytes, MemoryKind::pinned,
@@ -145,6 +150,10 @@ std::size_t PinnedMemory::run_bytes(std::size_t offset_bytes) const noexcept {
     return hold_.run_bytes(address_ + offset_bytes);
 }
 
+std::pair<driver::SharedRange, FileDescriptor> PinnedMemory::share() {
+    refuse_share("its pages are this process's own");
+}
+
 ManagedMemory::ManagedMemory(std::shared_ptr<Device> device, std::size_t size_bytes)
     : HostVisibleMemory(
           device, size_bytes, MemoryKind::shared,
@@ -165,6 +174,10 @@ ManagedMemory::ManagedMemory(std::shared_ptr<Device> device, std::size_t size_by
 ManagedMemory::~ManagedMemory() {
     const Current current(device_->context(), std::nothrow);
     if (current.is_ready()) device_->context().api().cuMemFree(address_);
+}
+
+std::pair<driver::SharedRange, FileDescriptor> ManagedMemory::share() {
+    refuse_share("it is managed memory, which CUDA has no handle for");
 }
 
 AdoptedMemory::AdoptedMemory(std::shared_ptr<Device> device, const driver::HostRange& range)

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "backends/cuda/api.hpp"
 #include "backends/cuda/registration.hpp"
@@ -60,6 +61,7 @@ class DeviceMemory final : public Memory {
 public:
     DeviceMemory(std::shared_ptr<Device> device, std::size_t size_bytes);
     ~DeviceMemory() override;
+    std::pair<driver::SharedRange, FileDescriptor> share() override;
 };
 
 /// Memory that host and device reach at the same address.
@@ -80,6 +82,7 @@ class PinnedMemory final : public HostVisibleMemory {
 public:
     PinnedMemory(std::shared_ptr<Device> device, std::size_t size_bytes);
     ~PinnedMemory() override;
+    std::pair<driver::SharedRange, FileDescriptor> share() override;
     [[nodiscard]] std::size_t run_bytes(std::size_t offset_bytes) const noexcept override;
 
 private:
@@ -92,6 +95,7 @@ class ManagedMemory final : public HostVisibleMemory {
 public:
     ManagedMemory(std::shared_ptr<Device> device, std::size_t size_bytes);
     ~ManagedMemory() override;
+    std::pair<driver::SharedRange, FileDescriptor> share() override;
 };
 
 /// Memory that exists: as it is, where the device reads pageable memory; else registered.

@@ -53,8 +53,10 @@ namespace tandem::opencl {
     X(clFlush)                      \
     X(clFinish)
 
-#define TANDEM_OPTIONAL_OPENCL_FUNCTIONS(X) \
-    X(clSVMAlloc)                           \
+#define TANDEM_OPTIONAL_OPENCL_FUNCTIONS(X)     \
+    X(clGetExtensionFunctionAddressForPlatform) \
+    X(clCreateBufferWithProperties)             \
+    X(clSVMAlloc)                               \
     X(clSVMFree)
 
 class Api {

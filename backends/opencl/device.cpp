@@ -110,6 +110,7 @@ Device::Device(DeviceInfo info, cl_device_id device, std::string build_identity)
       context_(create_context(device, info_.spec)),
       internal_queue_(create_queue()),
       window_pool_(info_.memory_bytes),
+      external_memory_(device),
       programs_(info_, context_.get(), device, std::move(build_identity)) {}
 
 QueueHandle Device::create_queue() const {
@@ -125,6 +126,10 @@ std::shared_ptr<driver::Memory> Device::allocate(std::size_t size_bytes, MemoryK
 
 std::shared_ptr<driver::Memory> Device::adopt(const driver::HostRange& range) {
     return std::make_shared<Memory>(shared(), range);
+}
+
+std::shared_ptr<driver::Memory> Device::attach(const driver::SharedRange& range, int file) {
+    return std::make_shared<Memory>(shared(), range, file);
 }
 
 std::shared_ptr<driver::Queue> Device::make_queue() {

@@ -8,6 +8,7 @@
 
 #include "backends/opencl/api.hpp"
 #include "backends/opencl/kernel.hpp"
+#include "backends/opencl/sharing.hpp"
 #include "core/driver.hpp"
 
 namespace tandem::opencl {
@@ -45,6 +46,7 @@ public:
     [[nodiscard]] const DeviceInfo& info() const noexcept override { return info_; }
     std::shared_ptr<driver::Memory> allocate(std::size_t size_bytes, MemoryKind kind) override;
     std::shared_ptr<driver::Memory> adopt(const driver::HostRange& range) override;
+    std::shared_ptr<driver::Memory> attach(const driver::SharedRange& range, int file) override;
     std::shared_ptr<driver::Queue> make_queue() override;
 
     [[nodiscard]] const std::string& spec() const noexcept { return info_.spec; }
@@ -53,6 +55,7 @@ public:
     /// For what is not in any caller's queue: mapping, and taking memory when it is allocated.
     [[nodiscard]] cl_command_queue internal_queue() const noexcept { return internal_queue_.get(); }
     [[nodiscard]] WindowPool& window_pool() noexcept { return window_pool_; }
+    [[nodiscard]] const ExternalMemoryFunctions& external_memory() const noexcept { return external_memory_; }
     [[nodiscard]] Programs& programs() noexcept { return programs_; }
     [[nodiscard]] QueueHandle create_queue() const;
 
@@ -62,6 +65,7 @@ private:
     ContextHandle context_;
     QueueHandle internal_queue_;
     WindowPool window_pool_;
+    ExternalMemoryFunctions external_memory_;
     Programs programs_;
 
     std::shared_ptr<Device> shared() { return std::static_pointer_cast<Device>(shared_from_this()); }

@@ -158,6 +158,17 @@ Memory::Memory(std::shared_ptr<Device> device, const driver::HostRange& range)
     create_windows((range.is_writable ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY) | CL_MEM_USE_HOST_PTR);
 }
 
+Memory::Memory(std::shared_ptr<Device> device, const driver::SharedRange& range, int file)
+    : driver::Memory(range.size_bytes, MemoryKind::device,
+                     {ZeroCopy::yes, fmt::format("in place: device memory of a CUDA allocation, on {}", device->info().spec)}),
+      device_(std::move(device)),
+      window_bytes_(range.size_bytes),
+      is_imported_(true),
+      first_id_(take_numbers(1)),
+      address_(take_addresses(range.size_bytes)) {
+    windows_.push_back(import_buffer(*device_, range, file));
+}
+
 Memory::~Memory() {
     give_back();
 }
@@ -213,6 +224,7 @@ Memory::SvmPointer Memory::allocate_svm(std::size_t size_bytes) const {
 }
 
 void* Memory::map(std::size_t offset_bytes, std::size_t size_bytes, Access access) {
+    if (is_imported_) return nullptr;
     if (host_ == nullptr && place(offset_bytes).left_bytes < size_bytes) return nullptr;
     View view;
     for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {

@@ -33,6 +33,8 @@ public:
     Memory(std::shared_ptr<Device> device, std::size_t size_bytes, MemoryKind kind);
     /// Adopts `range`. Throws unsupported where the device would copy it. Native call: clCreateBuffer(CL_MEM_USE_HOST_PTR).
     Memory(std::shared_ptr<Device> device, const driver::HostRange& range);
+    /// Another driver's memory; one window. Throws as `import_buffer`.
+    Memory(std::shared_ptr<Device> device, const driver::SharedRange& range, int file);
     ~Memory() override;
 
     /// The host's address where there is one. OpenCL 1.2 tells none of the device's, so else these are numbers from a counter,
@@ -46,6 +48,9 @@ public:
     /// clEnqueueUnmapMemObject, waited for.
     void* map(std::size_t offset_bytes, std::size_t size_bytes, Access access) override;
     void unmap(void* address, Access access) override;
+
+    /// True where each use of it lies between acquiring and releasing it.
+    [[nodiscard]] bool is_imported() const noexcept { return is_imported_; }
 
     /// A place in one window; `id` names the window for as long as the process runs, which a cl_mem doesn't.
     struct Place {
@@ -88,6 +93,7 @@ private:
     bool is_always_mapped_ = false;
     std::vector<MemoryHandle> windows_;
     bool is_pooled_ = false;  // the windows are the pool's
+    bool is_imported_ = false;
     std::uint64_t first_id_;
     std::uint64_t address_;
     std::mutex mutex_;

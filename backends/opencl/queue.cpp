@@ -49,8 +49,13 @@ cl_event* Queue::event_of(std::size_t size_bytes) {
     return size_bytes < flush_bytes ? nullptr : last_.put();
 }
 
+void Queue::finish(Acquisition& acquisition) {
+    if (acquisition.release()) last_ = EventHandle();  // a point behind the release is what `record` has to give
+}
+
 void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const void* source, std::size_t size_bytes) {
     const auto& memory = static_cast<Memory&>(destination);
+    Acquisition acquisition(*device_, queue_.get(), {&memory});
     const auto* bytes = static_cast<const std::byte*>(source);
     for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
         const Memory::Place at = memory.place(offset_bytes + done);
@@ -60,10 +65,12 @@ void Queue::write(driver::Memory& destination, std::size_t offset_bytes, const v
               Stage::submission, device_->spec(), "clEnqueueWriteBuffer of {} bytes", part);
         submitted(part);
     }
+    finish(acquisition);
 }
 
 void Queue::read(const driver::Memory& source, std::size_t offset_bytes, void* destination, std::size_t size_bytes) {
     const auto& memory = static_cast<const Memory&>(source);
+    Acquisition acquisition(*device_, queue_.get(), {&memory});
     auto* bytes = static_cast<std::byte*>(destination);
     for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
         const Memory::Place at = memory.place(offset_bytes + done);
@@ -73,12 +80,14 @@ void Queue::read(const driver::Memory& source, std::size_t offset_bytes, void* d
               Stage::submission, device_->spec(), "clEnqueueReadBuffer of {} bytes", part);
         submitted(part);
     }
+    finish(acquisition);
 }
 
 void Queue::copy(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
                  std::size_t source_offset_bytes, std::size_t size_bytes) {
     const auto& to = static_cast<Memory&>(destination);
     const auto& from = static_cast<const Memory&>(source);
+    Acquisition acquisition(*device_, queue_.get(), {&to, &from});
     for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {
         const Memory::Place target = to.place(destination_offset_bytes + done);
         const Memory::Place origin = from.place(source_offset_bytes + done);
@@ -88,6 +97,7 @@ void Queue::copy(driver::Memory& destination, std::size_t destination_offset_byt
               Stage::submission, device_->spec(), "clEnqueueCopyBuffer of {} bytes", part);
         submitted(part);
     }
+    finish(acquisition);
 }
 
 std::string Queue::prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) {
@@ -107,12 +117,16 @@ std::string Queue::prefetch(driver::Memory& memory, std::size_t offset_bytes, st
 
 void Queue::run(const driver::Elementwise& call) {
     last_ = EventHandle();
+    Acquisition acquisition(*device_, queue_.get(), call);
     submitted(kernels_.run(queue_.get(), call));
+    finish(acquisition);
 }
 
 void Queue::reduce(const driver::Reduce& call) {
     last_ = EventHandle();
+    Acquisition acquisition(*device_, queue_.get(), call, call.state);
     submitted(kernels_.reduce(queue_.get(), call));
+    finish(acquisition);
 }
 
 std::unique_ptr<driver::Event> Queue::record() {

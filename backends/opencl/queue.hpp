@@ -57,6 +57,8 @@ private:
     void submitted(std::size_t size_bytes);
     // The place for a transfer's own event, where that is worth having: `record` then needs no marker behind it.
     cl_event* event_of(std::size_t size_bytes);
+    // Behind a command on memory of another driver.
+    void finish(Acquisition& acquisition);
 
     std::shared_ptr<Device> device_;
     QueueHandle queue_;
