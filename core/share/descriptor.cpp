@@ -115,8 +115,9 @@ std::string_view to_string(ShareMethod method) noexcept {
 void check_inside(ErrorCode code, std::string_view what, DType dtype, const Shape& shape, const Strides& strides_bytes,
                   std::size_t offset_bytes, std::size_t size_bytes) {
     if (strides_bytes.size() != shape.size()) {
-        throw Error(code, fmt::format("{} of shape {}: {} strides for {} dimensions", what, to_string(shape),
-                                      strides_bytes.size(), shape.size()));
+        throw Error(code == ErrorCode::bad_file ? code : ErrorCode::invalid_argument,
+                    fmt::format("{} of shape {}: {} strides for {} dimensions", what, to_string(shape), strides_bytes.size(),
+                                shape.size()));
     }
     if (element_count(shape, tandem::size_bytes(dtype)) == 0) return;
     Wide lowest = static_cast<Wide>(offset_bytes);
@@ -264,7 +265,11 @@ ShareDescriptor ShareDescriptor::from_bytes(std::span<const std::byte> bytes, st
     range.is_writable = get_bool("whether it is writable");
     const bool has_uuid = get_bool("whether there is a UUID");
     range.device_uuid = reader.get_digits();
-    if (!has_uuid) range.device_uuid.clear();
+    if (!has_uuid) {
+        if (range.device_uuid != std::string(32, '0'))
+            throw Error(ErrorCode::bad_file, "share descriptor: no UUID needed, one found");
+        range.device_uuid.clear();
+    }
     state->memory_id = reader.get_digits();
     state->exporter.pid = reader.get<std::int32_t>();
     state->exporter.start_time = reader.get<std::uint64_t>();

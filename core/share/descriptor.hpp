@@ -27,7 +27,8 @@ struct ShareDescriptor::State {
 };
 
 /// Throws `code` where the elements of an array reach out of `size_bytes` bytes: "bytes -8 to 24 needed, 0 to 16 found". `what`
-/// names the array. Throws as `element_count` does for the shape.
+/// names the array. For other strides than dimensions that is invalid_argument, unless `code` is bad_file. Throws as
+/// `element_count` does for the shape.
 void check_inside(ErrorCode code, std::string_view what, DType dtype, const Shape& shape, const Strides& strides_bytes,
                   std::size_t offset_bytes, std::size_t size_bytes);
 
