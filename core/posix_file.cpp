@@ -48,6 +48,16 @@ std::size_t repeat_read(int descriptor, std::size_t needed, const std::filesyste
 
 }  // namespace
 
+FileDescriptor FileDescriptor::duplicate(int number) {
+    FileDescriptor copy(::fcntl(number, F_DUPFD_CLOEXEC, 0));  // NOLINT(cppcoreguidelines-pro-type-vararg)
+    if (!copy.is_open()) {
+        const int error = errno;
+        throw Error(ErrorCode::io, fmt::format("dup of file descriptor {}: {}", number, std::generic_category().message(error)),
+                    error);
+    }
+    return copy;
+}
+
 void FileDescriptor::reset() noexcept {
     if (number_ >= 0) {
         ::close(std::exchange(number_, -1));

@@ -33,6 +33,10 @@ public:
     [[nodiscard]] int number() const noexcept { return number_; }
     [[nodiscard]] bool is_open() const noexcept { return number_ >= 0; }
     void reset() noexcept;
+    /// Another one for the same open file. Throws io.
+    [[nodiscard]] FileDescriptor duplicate() const { return duplicate(number_); }
+    /// The same for one that somebody else owns.
+    static FileDescriptor duplicate(int number);
     /// The number, which is the caller's to close.
     int release() noexcept { return std::exchange(number_, -1); }
 

@@ -222,7 +222,8 @@ VirtualMemory::VirtualMemory(std::shared_ptr<Device> device, const driver::Share
     : Memory(device, range.size_bytes, MemoryKind::device,
              {ZeroCopy::yes, fmt::format("in place: device memory, on {}", device->info().spec)}),
       mapping_(device_->context()),
-      owner_(0) {
+      owner_(0),
+      file_(FileDescriptor::duplicate(file)) {
     const Context& context = device_->context();
     const Api& api = context.api();
     check_virtual_memory(context);
@@ -256,11 +257,17 @@ VirtualMemory::VirtualMemory(std::shared_ptr<Device> device, const driver::Share
     check_uuid(context, range, owner_);
     check_reach(context, owner_);
     const std::size_t granule = granularity(context, properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    if (range.size_bytes > SIZE_MAX / 2) throw Error(ErrorCode::bad_file, "more bytes needed than any device has");
+    std::size_t all_bytes = 0;
+    context.check(api.cuDeviceTotalMem(&all_bytes, owner_), "cuDeviceTotalMem");
+    if (range.size_bytes > all_bytes) {
+        throw Error(ErrorCode::bad_file,
+                    fmt::format("{} bytes needed, fewer found: the device has {}", range.size_bytes, all_bytes));
+    }
     const std::size_t rounded = round_up(range.size_bytes, granule);
     const char* call = nullptr;
     result = mapping_.map(rounded, call);
-    if (result == CUDA_ERROR_INVALID_VALUE && std::strcmp(call, "cuMemMap") == 0) {
+    const bool is_refused = result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED;
+    if (is_refused && std::strcmp(call, "cuMemMap") == 0) {
         throw Error(ErrorCode::bad_file,
                     fmt::format("{} bytes needed, fewer found: cuMemMap of {} bytes: {}", range.size_bytes, rounded, name_of()),
                     static_cast<int>(result));
@@ -271,17 +278,17 @@ VirtualMemory::VirtualMemory(std::shared_ptr<Device> device, const driver::Share
 
 std::pair<driver::SharedRange, FileDescriptor> VirtualMemory::share() {
     const Context& context = device_->context();
+    driver::SharedRange range;
+    range.method = ShareMethod::device_memory;
+    range.size_bytes = size_bytes();
+    range.device_uuid = uuid_text(context.api(), owner_);
+    if (file_.is_open()) return {std::move(range), file_.duplicate()};
     const Current current(context);
     int file = -1;
     context.check(
         context.api().cuMemExportToShareableHandle(&file, mapping_.allocation(), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "cuMemExportToShareableHandle");
-    FileDescriptor given(file);
-    driver::SharedRange range;
-    range.method = ShareMethod::device_memory;
-    range.size_bytes = size_bytes();
-    range.device_uuid = uuid_text(context.api(), owner_);
-    return {std::move(range), std::move(given)};
+    return {std::move(range), FileDescriptor(file)};
 }
 
 IpcMemory::IpcMemory(std::shared_ptr<Device> device, const driver::SharedRange& range)

@@ -55,6 +55,7 @@ public:
 private:
     VirtualMapping mapping_;  // goes before the device does
     CUdevice owner_;          // whose memory it is
+    FileDescriptor file_;     // what it was imported by, since no driver exports what it has imported
 };
 
 /// Memory of another process, by its handle: opened once for each context, however often it is attached.

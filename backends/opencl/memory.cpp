@@ -163,10 +163,23 @@ Memory::Memory(std::shared_ptr<Device> device, const driver::SharedRange& range,
                      {ZeroCopy::yes, fmt::format("in place: device memory of a CUDA allocation, on {}", device->info().spec)}),
       device_(std::move(device)),
       window_bytes_(range.size_bytes),
-      is_imported_(true),
+
       first_id_(take_numbers(1)),
       address_(take_addresses(range.size_bytes)) {
     windows_.push_back(import_buffer(*device_, range, file));
+    imported_ = FileDescriptor::duplicate(file);
+}
+
+std::pair<driver::SharedRange, FileDescriptor> Memory::share() {
+    if (!is_imported()) {
+        const bool is_host = computes_on_host_memory(device_->info());
+        throw Error(ErrorCode::unsupported, is_host ? "its pages are this process's own" : "OpenCL gives out no memory");
+    }
+    driver::SharedRange range;
+    range.method = ShareMethod::device_memory;
+    range.size_bytes = size_bytes();
+    range.device_uuid = device_->info().uuid;
+    return {std::move(range), imported_.duplicate()};
 }
 
 Memory::~Memory() {
@@ -224,7 +237,7 @@ Memory::SvmPointer Memory::allocate_svm(std::size_t size_bytes) const {
 }
 
 void* Memory::map(std::size_t offset_bytes, std::size_t size_bytes, Access access) {
-    if (is_imported_) return nullptr;
+    if (is_imported()) return nullptr;
     if (host_ == nullptr && place(offset_bytes).left_bytes < size_bytes) return nullptr;
     View view;
     for (std::size_t done = 0, part = 0; done < size_bytes; done += part) {

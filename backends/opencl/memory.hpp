@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "backends/opencl/api.hpp"
@@ -50,7 +51,8 @@ public:
     void unmap(void* address, Access access) override;
 
     /// True where each use of it lies between acquiring and releasing it.
-    [[nodiscard]] bool is_imported() const noexcept { return is_imported_; }
+    [[nodiscard]] bool is_imported() const noexcept { return imported_.is_open(); }
+    std::pair<driver::SharedRange, FileDescriptor> share() override;
 
     /// A place in one window; `id` names the window for as long as the process runs, which a cl_mem doesn't.
     struct Place {
@@ -92,8 +94,8 @@ private:
     std::byte* host_ = nullptr;    // where the windows lie on the host, if they lie side by side
     bool is_always_mapped_ = false;
     std::vector<MemoryHandle> windows_;
-    bool is_pooled_ = false;  // the windows are the pool's
-    bool is_imported_ = false;
+    bool is_pooled_ = false;   // the windows are the pool's
+    FileDescriptor imported_;  // what another driver's memory was imported by
     std::uint64_t first_id_;
     std::uint64_t address_;
     std::mutex mutex_;

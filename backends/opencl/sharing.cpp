@@ -1,6 +1,5 @@
 #include "backends/opencl/sharing.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -54,8 +53,7 @@ MemoryHandle import_buffer(const Device& device, const driver::SharedRange& rang
     struct stat status {};
     if (::fstat(file, &status) != 0 || !S_ISCHR(status.st_mode))
         throw Error(ErrorCode::bad_file, "a file descriptor of device memory needed, another kind of file found");
-    FileDescriptor own(::fcntl(file, F_DUPFD_CLOEXEC, 0));
-    if (!own.is_open()) throw Error(ErrorCode::io, "dup of a file descriptor failed", errno);
+    FileDescriptor own = FileDescriptor::duplicate(file);
     const std::array<cl_mem_properties, 3> properties = {CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR,
                                                          static_cast<cl_mem_properties>(own.number()), 0};
     cl_int result = CL_SUCCESS;

@@ -100,9 +100,7 @@ std::shared_ptr<const HostRegion> HostRegion::attach(int file, std::size_t size_
         throw_wrong_file(fmt::format("a memfd sealed against shrinking needed, seals {:#x} found", seals));
     if (static_cast<std::uint64_t>(status.st_size) < size_bytes)
         throw_wrong_file(fmt::format("{} bytes needed, {} found", size_bytes, status.st_size));
-    FileDescriptor own(::fcntl(file, F_DUPFD_CLOEXEC, 0));
-    if (!own.is_open()) throw_system(ErrorCode::io, "dup of a memfd", errno);
-    const std::shared_ptr<HostRegion> region(new HostRegion(std::move(own), size_bytes, is_writable));
+    const std::shared_ptr<HostRegion> region(new HostRegion(FileDescriptor::duplicate(file), size_bytes, is_writable));
     region->map();
     return region;
 }
@@ -126,13 +124,9 @@ FileDescriptor HostRegion::give_out(bool is_writable) const {
         if (::fcntl(file_.number(), F_ADD_SEALS, last) != 0 && is_writable_)
             throw_system(ErrorCode::io, "fcntl(F_ADD_SEALS) of shared host memory", errno);
     }
-    FileDescriptor given;
-    if (is_writable) {
-        given = FileDescriptor(::fcntl(file_.number(), F_DUPFD_CLOEXEC, 0));
-    } else {
-        const std::string path = fmt::format("/proc/self/fd/{}", file_.number());
-        given = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));  // NOLINT(cppcoreguidelines-pro-type-vararg)
-    }
+    if (is_writable) return file_.duplicate();
+    const std::string path = fmt::format("/proc/self/fd/{}", file_.number());
+    FileDescriptor given(::open(path.c_str(), O_RDONLY | O_CLOEXEC));  // NOLINT(cppcoreguidelines-pro-type-vararg)
     if (!given.is_open()) throw_system(ErrorCode::io, "a file descriptor for shared host memory", errno);
     return given;
 }

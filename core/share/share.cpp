@@ -151,9 +151,10 @@ ShareDescriptor share(const Array& array, const ShareOptions& options) {
         state->range.size_bytes = memory->size_bytes();
         state->file = memory->pages->give_out(options.is_writable);
     } else {
-        auto [range, file] = explained(
-            fmt::format("share of {} in {} ({})", describe(array), array.device().spec(), array.residency()),
-            "; make the array with empty_shareable, or load it with LoadOptions::shareable", [&] { return memory->share(); });
+        auto [range, file] = explained(fmt::format("share of {} in {} memory of {} ({})", describe(array),
+                                                   to_string(array.kind()), array.device().spec(), array.residency()),
+                                       "; make the array with empty_shareable, or load it with LoadOptions::shareable",
+                                       [&] { return memory->share(); });
         state->range = std::move(range);
         state->range.is_writable = options.is_writable;
         state->file = std::move(file);
