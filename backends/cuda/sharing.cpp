@@ -195,7 +195,7 @@ CUresult VirtualMapping::map(std::size_t size_bytes, const char*& call) noexcept
     return api.cuMemSetAccess(address_, size_bytes, &access, 1);
 }
 
-VirtualMemory::VirtualMemory(std::shared_ptr<Device> device, std::size_t size_bytes)
+VirtualMemory::VirtualMemory(const std::shared_ptr<Device>& device, std::size_t size_bytes)
     : Memory(device, size_bytes, MemoryKind::device,
              {ZeroCopy::no, fmt::format("device memory of {} that can be shared", device->info().spec)}),
       mapping_(device_->context()),
@@ -218,7 +218,7 @@ VirtualMemory::VirtualMemory(std::shared_ptr<Device> device, std::size_t size_by
     address_ = mapping_.address();
 }
 
-VirtualMemory::VirtualMemory(std::shared_ptr<Device> device, const driver::SharedRange& range, int file)
+VirtualMemory::VirtualMemory(const std::shared_ptr<Device>& device, const driver::SharedRange& range, int file)
     : Memory(device, range.size_bytes, MemoryKind::device,
              {ZeroCopy::yes, fmt::format("in place: device memory, on {}", device->info().spec)}),
       mapping_(device_->context()),
@@ -291,7 +291,7 @@ std::pair<driver::SharedRange, FileDescriptor> VirtualMemory::share() {
     return {std::move(range), FileDescriptor(file)};
 }
 
-IpcMemory::IpcMemory(std::shared_ptr<Device> device, const driver::SharedRange& range)
+IpcMemory::IpcMemory(const std::shared_ptr<Device>& device, const driver::SharedRange& range)
     : Memory(device, range.size_bytes, MemoryKind::device,
              {ZeroCopy::yes, fmt::format("in place: device memory, on {}", device->info().spec)}),
       handle_(range.handle) {
@@ -327,7 +327,7 @@ std::pair<driver::SharedRange, FileDescriptor> IpcMemory::share() {
     refuse_share("it is another process's, by a CUDA IPC handle, which only that process can share");
 }
 
-ForeignMemory::ForeignMemory(std::shared_ptr<Device> device, std::uint64_t address, std::size_t size_bytes)
+ForeignMemory::ForeignMemory(const std::shared_ptr<Device>& device, std::uint64_t address, std::size_t size_bytes)
     : Memory(device, size_bytes, MemoryKind::device,
              {ZeroCopy::yes, fmt::format("in place: device memory that was adopted, on {}", device->info().spec)}) {
     const Context& context = device_->context();

@@ -47,9 +47,9 @@ private:
 /// Native calls: cuMemCreate, cuMemExportToShareableHandle; cuMemImportFromShareableHandle.
 class VirtualMemory final : public Memory {
 public:
-    VirtualMemory(std::shared_ptr<Device> device, std::size_t size_bytes);
+    VirtualMemory(const std::shared_ptr<Device>& device, std::size_t size_bytes);
     /// What `file` stands for, which stays the caller's.
-    VirtualMemory(std::shared_ptr<Device> device, const driver::SharedRange& range, int file);
+    VirtualMemory(const std::shared_ptr<Device>& device, const driver::SharedRange& range, int file);
     std::pair<driver::SharedRange, FileDescriptor> share() override;
 
 private:
@@ -62,7 +62,7 @@ private:
 /// Native calls: cuIpcOpenMemHandle(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), cuIpcCloseMemHandle.
 class IpcMemory final : public Memory {
 public:
-    IpcMemory(std::shared_ptr<Device> device, const driver::SharedRange& range);
+    IpcMemory(const std::shared_ptr<Device>& device, const driver::SharedRange& range);
     ~IpcMemory() override;
     std::pair<driver::SharedRange, FileDescriptor> share() override;
 
@@ -74,7 +74,7 @@ private:
 /// cuIpcGetMemHandle.
 class ForeignMemory final : public Memory {
 public:
-    ForeignMemory(std::shared_ptr<Device> device, std::uint64_t address, std::size_t size_bytes);
+    ForeignMemory(const std::shared_ptr<Device>& device, std::uint64_t address, std::size_t size_bytes);
     std::pair<driver::SharedRange, FileDescriptor> share() override;
 };
 

@@ -224,7 +224,7 @@ std::vector<std::byte> ShareDescriptor::to_bytes() const {
     return bytes;
 }
 
-ShareDescriptor ShareDescriptor::from_bytes(std::span<const std::byte> bytes, std::vector<int> file_descriptors) {
+ShareDescriptor ShareDescriptor::from_bytes(std::span<const std::byte> bytes, const std::vector<int>& file_descriptors) {
     std::vector<FileDescriptor> files;
     try {
         files.reserve(file_descriptors.size());

@@ -39,6 +39,10 @@ SharedMemory adopt_pages(const Device& device, const std::shared_ptr<const HostR
     return memory;
 }
 
+std::string exporter_name(const ShareDescriptor::State& descriptor) {
+    return descriptor.exporter.pid == 0 ? "an unknown process" : fmt::format("process {}", descriptor.exporter.pid);
+}
+
 SharedMemory take_ipc_handle(const Device& device, const ShareDescriptor::State& descriptor) {
     const ProcessIdentity& process = descriptor.exporter;
     if (process.pid == 0) return device.state()->native->attach(descriptor.range, -1);
@@ -70,7 +74,7 @@ SharedMemory take(const Device& device, const ShareDescriptor::State& descriptor
     }
     memory->is_writable = range.is_writable;
     Residency residency = memory->residency();
-    residency.description = fmt::format("{}, shared by process {}", residency.description, descriptor.exporter.pid);
+    residency.description = fmt::format("{}, shared by {}", residency.description, exporter_name(descriptor));
     memory->set_residency(std::move(residency));
     return memory;
 }
@@ -170,8 +174,8 @@ Array attach(const Device& device, const ShareDescriptor& descriptor) {
     SharedMemory memory;
     if (state.range.size_bytes != 0) {
         memory = explained(
-            fmt::format("{}: attach of {} {}, {} bytes of {} shared by process {}", device.spec(), to_string(state.dtype),
-                        to_string(state.shape), state.range.size_bytes, to_string(state.range.method), state.exporter.pid),
+            fmt::format("{}: attach of {} {}, {} bytes of {} shared by {}", device.spec(), to_string(state.dtype),
+                        to_string(state.shape), state.range.size_bytes, to_string(state.range.method), exporter_name(state)),
             is_host ? "; attach it on a device that can, and copy" : "", [&] {
                 SharedMemory here = find_here(device, state);
                 if (here != nullptr) return here;

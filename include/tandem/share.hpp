@@ -61,7 +61,7 @@ public:
     /// from anyone: throws bad_file for what is truncated or contradicts itself, with what was needed and found; unsupported for
     /// another format version; invalid_argument for another number of file descriptors than the method has. What the descriptors
     /// refer to is checked by `attach`.
-    static ShareDescriptor from_bytes(std::span<const std::byte> bytes, std::vector<int> file_descriptors);
+    static ShareDescriptor from_bytes(std::span<const std::byte> bytes, const std::vector<int>& file_descriptors);
 
     /// Memory that someone else than tandem shares by CUDA's older handle: CuPy, Numba, PyTorch.
     struct CudaIpcHandle {
@@ -75,6 +75,11 @@ public:
     /// Throws as Array does for a shape that does not fit, invalid_argument for a UUID that is none.
     static ShareDescriptor from_cuda_ipc_handle(const CudaIpcHandle& handle, DType dtype, Shape shape,
                                                 const std::optional<Strides>& strides_bytes = {});
+
+    // Without moves: there is no descriptor that is none.
+    ShareDescriptor(const ShareDescriptor&) = default;
+    ShareDescriptor& operator=(const ShareDescriptor&) = default;
+    ~ShareDescriptor() = default;
 
     /// For core/ alone.
     struct State;
