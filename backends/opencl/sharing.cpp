@@ -64,8 +64,8 @@ MemoryHandle import_buffer(const Device& device, const driver::SharedRange& rang
     if (result != CL_SUCCESS) {
         throw Error(ErrorCode::bad_file,
                     fmt::format("a file descriptor of {} bytes of device memory needed, another found: "
-                                "clCreateBufferWithProperties: {}",
-                                range.size_bytes, error_name(result)),
+                                "clCreateBufferWithProperties: {} {}",
+                                range.size_bytes, error_name(result), result),
                     result);
     }
     own.release();  // the driver's from here on
