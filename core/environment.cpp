@@ -23,4 +23,9 @@ std::filesystem::path cache_directory() {
     return home.is_absolute() ? home / ".cache" / "tandem" : std::filesystem::path();
 }
 
+std::filesystem::path runtime_directory() {
+    std::filesystem::path folder = variable("XDG_RUNTIME_DIR");
+    return folder.is_absolute() ? folder : std::filesystem::path();
+}
+
 }  // namespace tandem::environment

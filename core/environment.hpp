@@ -13,4 +13,7 @@ std::string device();
 /// cache. As the XDG specification has it, a relative XDG_CACHE_HOME is ignored.
 std::filesystem::path cache_directory();
 
+/// Where the user's sockets are: $XDG_RUNTIME_DIR; empty where that is not set, or relative.
+std::filesystem::path runtime_directory();
+
 }  // namespace tandem::environment

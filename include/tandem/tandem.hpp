@@ -7,6 +7,7 @@
 #include <tandem/device.hpp>
 #include <tandem/dtype.hpp>
 #include <tandem/error.hpp>
+#include <tandem/fence.hpp>
 #include <tandem/grant.hpp>
 #include <tandem/load.hpp>
 #include <tandem/mapped_file.hpp>
