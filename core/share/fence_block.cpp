@@ -21,7 +21,8 @@ constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 Error fence_error(std::string_view action) {
     const int error = errno;
     const ErrorCode code = error == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::io;
-    return Error(code, fmt::format("fence of {} bytes: {}: {}", fence_bytes, action, std::generic_category().message(error)), error);
+    return Error(code, fmt::format("fence of {} bytes: {}: {}", fence_bytes, action, std::generic_category().message(error)),
+                 error);
 }
 
 // Sizes first: a page that another process can take away would end this one with SIGBUS.

@@ -33,7 +33,8 @@ public:
     }
 
 private:
-    // The storage itself outlives all that may still ask for it when the process ends; what takes the object down is a part of it.
+    // The storage itself outlives all that may still ask for it when the process ends; what takes the object down is a part of
+    // it.
     struct End {
         ProcessLocal& local;
         ~End() {

@@ -81,8 +81,7 @@ private:
 
 }  // namespace
 
-ProcessWatch::ProcessWatch(const ProcessIdentity& process, std::function<void()> on_end)
-    : entry_(std::make_shared<Entry>()) {
+ProcessWatch::ProcessWatch(const ProcessIdentity& process, std::function<void()> on_end) : entry_(std::make_shared<Entry>()) {
     entry_->process = process;
     entry_->on_end = std::move(on_end);
     entry_->descriptor = open_process(process);

@@ -11,8 +11,8 @@ namespace tandem {
 /// Watches one process for as long as it lives. Thread safe.
 class ProcessWatch {
 public:
-    /// Calls `on_end` when the process ends, from a thread of its own, perhaps still while the watch goes. `on_end` must be quick,
-    /// and must not throw. For a process that has ended already nothing is called: ask `has_ended`. Throws io, and what
+    /// Calls `on_end` when the process ends, from a thread of its own, perhaps still while the watch goes. `on_end` must be
+    /// quick, and must not throw. For a process that has ended already nothing is called: ask `has_ended`. Throws io, and what
     /// starting a thread throws.
     ProcessWatch(const ProcessIdentity& process, std::function<void()> on_end);
     ~ProcessWatch();

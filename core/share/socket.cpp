@@ -27,9 +27,8 @@ sockaddr_un address_of(const std::filesystem::path& path) {
     address.sun_family = AF_UNIX;
     const std::string& name = path.native();
     if (name.size() >= sizeof(address.sun_path)) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("{}: a socket's path has {} bytes at most, {} found", printable_path(path),
-                                sizeof(address.sun_path) - 1, name.size()));
+        throw Error(ErrorCode::invalid_argument, fmt::format("{}: a socket's path has {} bytes at most, {} found",
+                                                             printable_path(path), sizeof(address.sun_path) - 1, name.size()));
     }
     std::memcpy(address.sun_path, name.c_str(), name.size() + 1);
     return address;
@@ -61,11 +60,13 @@ std::vector<FileDescriptor> take_descriptors(msghdr& message) {
 FileDescriptor listen_at(const std::filesystem::path& path, mode_t mode) {
     const sockaddr_un address = address_of(path);
     FileDescriptor listener = make_socket();
-    // The file gets the socket's own mode when it is bound: there is no moment at which others could connect.
+    // The file gets the socket's own mode when it is bound: there is no moment at which anyone else could connect.
     if (::fchmod(listener.number(), mode) != 0) throw io_error(path, "fchmod", errno);
     if (::bind(listener.number(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
         throw io_error(path, "bind", errno);
-    if (::listen(listener.number(), SOMAXCONN) != 0) {
+    // The process's umask has taken bits from it, which matters where others are to connect.
+    const bool is_done = ::chmod(path.c_str(), mode) == 0 && ::listen(listener.number(), SOMAXCONN) == 0;
+    if (!is_done) {
         const int error = errno;
         ::unlink(path.c_str());
         throw io_error(path, "listen", error);
@@ -105,7 +106,8 @@ std::optional<FileDescriptor> accept_from(int listener) {
 PeerCredentials peer_of(int socket) {
     ucred found{};
     socklen_t size_bytes = sizeof found;
-    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &found, &size_bytes) != 0) throw socket_error("getsockopt(SO_PEERCRED)", errno);
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &found, &size_bytes) != 0)
+        throw socket_error("getsockopt(SO_PEERCRED)", errno);
     return {.pid = found.pid, .uid = found.uid};
 }
 
@@ -158,7 +160,8 @@ std::optional<Packet> receive_packet(int socket, TakeDescriptors take) {
     if (take == TakeDescriptors::yes) packet.descriptors = take_descriptors(message);
     if (count == 0) throw Error(ErrorCode::io, "recvmsg: the other side has closed the connection", ECONNRESET);
     if ((message.msg_flags & MSG_TRUNC) != 0) {
-        throw Error(ErrorCode::bad_file, fmt::format("a packet of at most {} bytes needed, a larger one found", max_packet_bytes));
+        throw Error(ErrorCode::bad_file,
+                    fmt::format("a packet of at most {} bytes needed, a larger one found", max_packet_bytes));
     }
     if (take == TakeDescriptors::yes && (message.msg_flags & MSG_CTRUNC) != 0) {
         throw Error(ErrorCode::bad_file,

@@ -13,8 +13,8 @@ namespace tandem {
 /// it is reached. A handle: copies, and what is attached in other processes, are of one counter, which lives while anyone has it.
 ///
 /// It is a page of a memfd that is sealed against changes of its size, beside which nothing is shared, and waiting is a futex: no
-/// processor time is spent on it. Whoever has the fence may write anything to that page, so what it says is taken for no more than
-/// how far the other side claims to be.
+/// processor time is spent on it. Whoever has the fence may write anything to that page, so what it says is taken for no more
+/// than how far the other side claims to be.
 ///
 /// Thread safe. One that is `SharedFence()` has no counter: every call on it throws invalid_argument.
 /// Native calls: memfd_create, mmap, futex(FUTEX_WAIT and FUTEX_WAKE, not private), pidfd_open.
@@ -31,9 +31,9 @@ public:
     /// calls that signal note it too. Where several processes signal in turn, the last one counts.
     void become_signaller();
 
-    /// Raises the counter to `value` once everything is done that `queue` holds now, and returns at once. A counter that is higher
-    /// stays. Where the work fails, waiting for this value or a higher one fails. Ending the process waits for signals that were
-    /// asked for. Throws as `Queue::record`.
+    /// Raises the counter to `value` once everything is done that `queue` holds now, and returns at once. A counter that is
+    /// higher stays. Where the work fails, waiting for this value or a higher one fails. Ending the process waits for signals
+    /// that were asked for. Throws as `Queue::record`.
     void signal(Queue& queue, std::uint64_t value);
     /// Raises it now.
     void signal(std::uint64_t value);

@@ -16,6 +16,7 @@
 #include <tandem/npz.hpp>
 #include <tandem/ops.hpp>
 #include <tandem/placement.hpp>
+#include <tandem/publisher.hpp>
 #include <tandem/queue.hpp>
 #include <tandem/raw.hpp>
 #include <tandem/reduce.hpp>

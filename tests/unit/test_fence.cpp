@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <tandem/tandem.hpp>
 #include <unistd.h>
+#include <tandem/tandem.hpp>
 
 #include <array>
 #include <chrono>
@@ -242,9 +242,7 @@ TEST_CASE("a fence takes nothing in its page for more than a counter") {
 TEST_CASE("only a sealed memfd of the right size is a fence") {
     const std::size_t descriptors = open_descriptors();
     constexpr int sealed = F_SEAL_SHRINK | F_SEAL_GROW;
-    const auto attach = [](int file) {
-        return [file] { return SharedFence::from_file_descriptor(file); };
-    };
+    const auto attach = [](int file) { return [file] { return SharedFence::from_file_descriptor(file); }; };
     expect_error(ErrorCode::bad_file, {"memfd needed"}, attach(::open("/dev/zero", O_RDWR | O_CLOEXEC)));
     expect_error(ErrorCode::bad_file, {"memfd needed"}, attach(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
     expect_error(ErrorCode::bad_file, {"memfd needed"}, attach(-1));
