@@ -29,12 +29,12 @@ Publisher::Server& Publisher::server() const {
     return *server_;
 }
 
-void Publisher::add(const Array& array, std::string_view key) {
-    add(array, SharedFence(), key);
+void Publisher::add(const Array& array, std::string_view key, const ShareOptions& options) {
+    add(array, SharedFence(), key, options);
 }
 
-void Publisher::add(const Array& array, const SharedFence& fence, std::string_view key) {
-    server().add(key, {.array = array, .descriptor = share(array), .fence = fence});
+void Publisher::add(const Array& array, const SharedFence& fence, std::string_view key, const ShareOptions& options) {
+    server().add(key, {.array = array, .descriptor = share(array, options), .fence = fence});
 }
 
 void Publisher::add(const ShareDescriptor& descriptor, const SharedFence& fence, std::string_view key) {

@@ -53,11 +53,10 @@ public:
     /// Offers `array`, which is kept alive, as NAME, or as NAME/KEY. Its elements are what others see from then on, also before
     /// pending work on it is done: order that by a fence. Throws as `share`; invalid_argument for a key that is in use, or is no
     /// name.
-    void add(const Array& array, std::string_view key = {});
+    void add(const Array& array, std::string_view key = {}, const ShareOptions& options = {});
     /// The same with a fence, which goes along.
-    void add(const Array& array, const SharedFence& fence, std::string_view key = {});
-    /// The same for what was shared in another way: for reading alone, or by someone else's handle. The memory that it is of is
-    /// the caller's to keep.
+    void add(const Array& array, const SharedFence& fence, std::string_view key = {}, const ShareOptions& options = {});
+    /// The same for what someone else shares, by a handle for example. The memory that it is of is the caller's to keep.
     void add(const ShareDescriptor& descriptor, const SharedFence& fence = {}, std::string_view key = {});
 
     /// Takes an array back; what is attached stays. Throws out_of_range where there is none of that key.

@@ -100,7 +100,7 @@ TEST_CASE("keys, fences, and the list of what there is") {
     SharedFence fence = SharedFence::create();
     publisher.add(numbers(device, 8));
     publisher.add(numbers(device, 100), fence, "y");
-    publisher.add(share(numbers(device, 5), {.is_writable = false}), {}, "x");
+    publisher.add(numbers(device, 5), "x", {.is_writable = false});
     Publisher other("a", options);
     other.add(numbers(device, 1), "only");
 
