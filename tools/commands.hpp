@@ -15,6 +15,8 @@ void add_devices(CLI::App& app, std::function<void()>& job);
 void add_info(CLI::App& app, std::function<void()>& job);
 void add_add(CLI::App& app, std::function<void()>& job);
 void add_double(CLI::App& app, std::function<void()>& job);
+void add_share(CLI::App& app, std::function<void()>& job);
+void add_attach(CLI::App& app, std::function<void()>& job);
 void add_bench(CLI::App& app, std::function<void()>& job);
 
 }  // namespace tandem::command

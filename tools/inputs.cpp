@@ -222,7 +222,18 @@ Array load_field(const Device& device, const Input& input, const npy::File& file
     return array;
 }
 
-Array load_npy(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind) {
+// Fields lie among others: what is shared is their elements alone.
+Array shareable_copy(const Array& array) {
+    const Order order = array.is_dense(Order::c) || !array.is_dense(Order::fortran) ? Order::c : Order::fortran;
+    Array made = empty_shareable(array.device(), array.dtype(), array.shape(), array.kind(), order);
+    Queue queue(array.device());
+    copy(queue, array, made);
+    queue.synchronize();
+    return made;
+}
+
+Array load_npy(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind,
+               bool shareable) {
     if (input.archive && !input.member) refuse_whole_archive(input);
     if (input.stream && !input.archive) {
         const npy::Header header = read_stream_header(input);
@@ -231,16 +242,20 @@ Array load_npy(const Device& device, const Input& input, const RawOptions& optio
     }
     const npy::File file = open_npy(input, strict);
     const npy::ItemType type = element_type(input, file.header(), options);
-    Array array =
-        !input.field.empty() ? load_field(device, input, file, *type.dtype, kind)
-        : kind == MemoryKind::adopted
-            ? npy::map(device, file, {}, options.dtype)
-            : npy::load(device, file, {.as = options.dtype, .kind = kind, .transfer = show_progress("reading " + input.name)});
+    Array array = !input.field.empty() && shareable ? shareable_copy(load_field(device, input, file, *type.dtype, kind))
+                  : !input.field.empty()            ? load_field(device, input, file, *type.dtype, kind)
+                  : kind == MemoryKind::adopted     ? npy::map(device, file, {}, options.dtype)
+                                                    : npy::load(device, file,
+                                                                {.as = options.dtype,
+                                                                 .kind = kind,
+                                                                 .transfer = show_progress("reading " + input.name),
+                                                                 .shareable = shareable});
     if (!input.archive) leave_rest(input, file.header().data_offset + file.header().data_bytes);
     return array;
 }
 
-Array load_raw(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind) {
+Array load_raw(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind,
+               bool shareable) {
     if (input.stream) {
         keep_raw(input, options, strict);
     } else if (strict) {
@@ -249,7 +264,7 @@ Array load_raw(const Device& device, const Input& input, const RawOptions& optio
     Array array = kind == MemoryKind::adopted
                       ? raw::map(device, input.source(), *options.dtype, options.shape, raw_offset(options))
                       : raw::load(device, input.source(), *options.dtype, options.shape, raw_offset(options),
-                                  {.kind = kind, .transfer = show_progress("reading " + input.name)});
+                                  {.kind = kind, .transfer = show_progress("reading " + input.name), .shareable = shareable});
     leave_rest(input, raw_offset(options) + array.size_bytes());
     return array;
 }
@@ -266,6 +281,19 @@ Region find_raw_region(const Input& input, const RawOptions& options, bool stric
     check_raw_extent(input.name, options, file_bytes);
     if (const auto needed = raw_bytes(options)) region.size_bytes = *needed;
     return region;
+}
+
+Array load_either(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind,
+                  bool shareable) {
+    Array array;
+    naming(input, [&] {
+        array = input.is_raw ? load_raw(device, input, options, strict, kind, shareable)
+                             : load_npy(device, input, options, strict, kind, shareable);
+        if (!input.stream) return;
+        const std::string where = with_stream_named(array.residency(), input);
+        array.set_residency(ZeroCopy::no, kind == MemoryKind::adopted ? "read from a stream into memory; " + where : where);
+    });
+    return array;
 }
 
 // An error of reading a header, with how to go on where the file is no .npy file at all.
@@ -377,14 +405,11 @@ void check_raw_options(const RawOptions& options, std::initializer_list<const In
 }
 
 Array load(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind) {
-    Array array;
-    naming(input, [&] {
-        array = input.is_raw ? load_raw(device, input, options, strict, kind) : load_npy(device, input, options, strict, kind);
-        if (!input.stream) return;
-        const std::string where = with_stream_named(array.residency(), input);
-        array.set_residency(ZeroCopy::no, kind == MemoryKind::adopted ? "read from a stream into memory; " + where : where);
-    });
-    return array;
+    return load_either(device, input, options, strict, kind, false);
+}
+
+Array load_shareable(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind) {
+    return load_either(device, input, options, strict, kind, true);
 }
 
 Region find_region(const Input& input, const RawOptions& options, bool strict) {

@@ -84,6 +84,8 @@ void check_raw_options(const RawOptions& options, std::initializer_list<const In
 /// alone is, before any data is read; what follows the data in a stream, or in a file behind a descriptor, is left there to be
 /// read by others.
 Array load(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind);
+/// The same in memory that can be shared with other processes; not for `adopted`.
+Array load_shareable(const Device& device, const Input& input, const RawOptions& options, bool strict, MemoryKind kind);
 
 /// The part of a file that holds one input's elements.
 struct Region {

@@ -85,6 +85,8 @@ int run(int argc, char** argv) {
     add_info(app, job);
     add_add(app, job);
     add_double(app, job);
+    add_share(app, job);
+    add_attach(app, job);
     add_bench(app, job);
     try {
         app.parse(argc, argv);

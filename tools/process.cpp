@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <system_error>
 
@@ -17,6 +19,8 @@ namespace {
 
 volatile std::sig_atomic_t file_is_open = 0;
 volatile std::sig_atomic_t interrupted_by = 0;
+// Where an interrupt is told to who waits for it; no descriptor while nobody does.
+volatile std::sig_atomic_t interrupt_pipe = -1;
 
 void end_by(int signal_number) {
     std::signal(signal_number, SIG_DFL);
@@ -40,7 +44,11 @@ extern "C" void on_bus_error(int /*signal_number*/) {
 }
 
 extern "C" void on_interrupt(int signal_number) {
-    if (file_is_open != 0) {
+    if (interrupt_pipe >= 0) {
+        const int error = errno;
+        static_cast<void>(::write(interrupt_pipe, "", 1) < 0);
+        errno = error;
+    } else if (file_is_open != 0) {
         interrupted_by = signal_number;
     } else {
         end_by(signal_number);
@@ -88,6 +96,30 @@ WritingGuard::WritingGuard(const std::filesystem::path& path) {
     std::error_code ignored;
     const std::filesystem::file_status status = std::filesystem::status(path, ignored);
     file_is_open = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status) ? 1 : 0;
+}
+
+InterruptWait::InterruptWait() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        throw Error(ErrorCode::io, fmt::format("pipe2: {}", std::generic_category().message(errno)), errno);
+    }
+    // Enough interrupts to fill the pipe must not stop the handler.
+    ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    reader_ = ends[0];
+    interrupt_pipe = ends[1];
+}
+
+InterruptWait::~InterruptWait() {
+    const int writer = interrupt_pipe;
+    interrupt_pipe = -1;
+    ::close(writer);
+    ::close(reader_);
+}
+
+void InterruptWait::wait() const {
+    char letter = 0;
+    while (::read(reader_, &letter, 1) < 0 && errno == EINTR) {
+    }
 }
 
 WritingGuard::~WritingGuard() {

@@ -28,4 +28,20 @@ public:
     WritingGuard& operator=(const WritingGuard&) = delete;
 };
 
+/// While one lives, an interrupt does not end the process, but is what `wait` waits for: the job of a server is done then.
+class InterruptWait {
+public:
+    /// Throws io.
+    InterruptWait();
+    ~InterruptWait();
+    InterruptWait(const InterruptWait&) = delete;
+    InterruptWait& operator=(const InterruptWait&) = delete;
+
+    /// Blocks until an interrupt comes, or has come.
+    void wait() const;
+
+private:
+    int reader_ = -1;
+};
+
 }  // namespace tandem::command
