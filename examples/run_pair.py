@@ -1,4 +1,4 @@
-"""Runs the two programs that share an array, each on its device: run_pair.py WRITER READER WRITER_DEVICE READER_DEVICE
+"""Runs the two programs that share an array, each on its device: run_pair.py WRITER READER WRITER_DEVICE READER_DEVICE [pinned]
 
 Both check what they see themselves; here it is checked that both end well and leave nothing behind.
 """
@@ -11,11 +11,11 @@ import tempfile
 
 
 def main():
-    writer, reader, writer_device, reader_device = sys.argv[1:]
+    writer, reader, writer_device, reader_device, *kind = sys.argv[1:]
     rounds = "20"
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "XDG_RUNTIME_DIR": folder}
-        with subprocess.Popen([writer, writer_device, "example", rounds], env=environment, stdout=subprocess.PIPE, text=True) as first:
+        with subprocess.Popen([writer, writer_device, "example", rounds, *kind], env=environment, stdout=subprocess.PIPE, text=True) as first:
             try:
                 ready = first.stdout.readline()  # by then the name is published
                 assert ready, f"the writer ended with {first.wait()}"

@@ -1,4 +1,5 @@
-// One process fills an array that others have attached: share_writer DEVICE NAME ROUNDS; see share_reader.cpp.
+// One process fills an array that others have attached: share_writer DEVICE NAME ROUNDS [pinned]; see
+// share_reader.cpp.
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,11 +8,12 @@
 namespace td = tandem;
 
 int main(int argc, char** argv) try {
-    if (argc != 4) return 2;
+    if (argc != 4 && argc != 5) return 2;
+    const td::MemoryKind kind = argc == 5 ? td::MemoryKind::pinned : td::MemoryKind::device;
     const std::uint64_t rounds = std::strtoull(argv[3], nullptr, 10);
     td::Device device = td::open_device(argv[1]);
     td::Queue queue(device);
-    td::Array x = td::empty_shareable(device, td::float32, {1000});
+    td::Array x = td::empty_shareable(device, td::float32, {1000}, kind);
     std::ranges::fill(x.map<float>(td::Access::write), 1.0F);
 
     td::SharedFence written = td::SharedFence::create();

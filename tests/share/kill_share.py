@@ -150,7 +150,7 @@ def main():
         expect_line(server, "ready")
         before = holdings(server.pid)
         inodes = memory_files(server.pid)
-        assert len(inodes) >= 2  # the array's, and the fence's
+        assert inodes  # the fence's, and the array's where that is the host's memory
         kill_rounds(arguments, folder, server, before)
         assert sorted(os.listdir(folder)) == ["name.lock", "name.sock"]
         inodes |= publisher_killed(arguments, folder, server)
