@@ -107,7 +107,7 @@ void SharedFence::signal(Queue& queue, std::uint64_t value) {
     State& fence = state();
     Event event = queue.record();
     fence.become_signaller();
-    ProcessLocal<Signaller>::instance().when_done(std::move(event), [kept = state_, value](bool is_done) {
+    ProcessLocal<Signaller>::instance().when_done(queue, std::move(event), [kept = state_, value](bool is_done) {
         is_done ? kept->block().raise(value) : kept->block().fail(value);
     });
 }

@@ -27,12 +27,19 @@ void Signaller::finish(const Job& job) noexcept {
     job.then(is_done);
 }
 
-void Signaller::when_done(Event event, std::function<void(bool)> then) {
-    std::list<Job> job;
-    job.push_back({std::move(event), std::move(then)});
+void Signaller::when_done(const Queue& queue, Event event, std::function<void(bool)> then) {
+    Job job{.event = std::move(event), .then = std::move(then)};
+    const void* key = &queue.state();
     {
         const std::lock_guard lock(mutex_);
-        bool has_thread = idle_ > jobs_.size();
+        for (std::list<Lane>* lanes : {&taken_, &waiting_}) {
+            for (Lane& lane : *lanes) {
+                if (lane.queue != key) continue;
+                lane.jobs.push_back(std::move(job));
+                return;
+            }
+        }
+        bool has_thread = idle_ > waiting_.size();
         try {
             if (!has_thread) threads_.push_back(start_quiet_thread([this] { work(); }));
             has_thread = true;
@@ -40,28 +47,35 @@ void Signaller::when_done(Event event, std::function<void(bool)> then) {
             // Those there are get to it, where there are any.
             has_thread = !threads_.empty();
         }
-        if (has_thread) jobs_.splice(jobs_.end(), job);
+        if (has_thread) {
+            waiting_.push_back({.queue = key, .jobs = {}});
+            waiting_.back().jobs.push_back(std::move(job));
+            wake_.notify_one();
+            return;
+        }
     }
-    if (job.empty()) {
-        wake_.notify_one();
-    } else {
-        finish(job.front());
-    }
+    finish(job);
 }
 
 void Signaller::work() noexcept {
     std::unique_lock lock(mutex_);
     while (true) {
         ++idle_;
-        wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+        wake_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
         --idle_;
-        if (jobs_.empty()) return;
-        std::list<Job> job;
-        job.splice(job.end(), jobs_, jobs_.begin());
-        lock.unlock();
-        finish(job.front());
-        job.clear();
-        lock.lock();
+        if (waiting_.empty()) return;
+        const auto lane = waiting_.begin();
+        taken_.splice(taken_.end(), waiting_, lane);
+        while (!lane->jobs.empty()) {
+            {
+                const Job job = std::move(lane->jobs.front());
+                lane->jobs.pop_front();
+                lock.unlock();
+                finish(job);
+            }
+            lock.lock();
+        }
+        taken_.erase(lane);
     }
 }
 
