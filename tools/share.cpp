@@ -27,14 +27,16 @@ void run(const Options& options) {
     Input input = find_input(options.input);
     identify(input, options.raw);
     check_raw_options(options.raw, {&input});
-    // First, since a name that is taken shows at once, and loading may take long.
-    Publisher publisher(options.name);
-    const InterruptWait interrupt;
+    // Loading may take long: a name that can't be had shows at once. An interrupt ends the loading, with no socket to be left.
+    static_cast<void>(Publisher(options.name));
     const Device device = open_device(options);
     const Array array = load_shareable(device, input, options.raw, options.strict, options.memory);
+    const InterruptWait interrupt;
+    Publisher publisher(options.name);
     naming(input.name, [&] { publisher.add(array, "", {.is_writable = !options.read_only}); });
     const PublishedInfo info = published(options.name).at(0);
-    print((options.json ? json_of(info).dump() : line_of(info)) + "\n");
+    print((options.json ? json_of(info).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) : line_of(info)) +
+          "\n");
     if (options.verbose) print_error(fmt::format("{}: {}; {}", input.name, array.residency(), publisher.path().native()));
     interrupt.wait();
 }
