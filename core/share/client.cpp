@@ -186,7 +186,7 @@ Attachment attach_with_fence(const Device& device, std::string_view name, const 
         numbers.reserve(answer.descriptors.size());
         for (FileDescriptor& descriptor : answer.descriptors)
             numbers.push_back(descriptor.release());
-        attachment.array = attach(device, ShareDescriptor::from_bytes(reply->descriptor, std::move(numbers)));
+        attachment.array = attach(device, ShareDescriptor::from_bytes(reply->descriptor, numbers));
         return attachment;
     } catch (const Error& error) {
         throw Error(error.code(), fmt::format("{}: process {}: {}", in_quotes(name), connection.peer().pid, error.what()),
