@@ -88,7 +88,7 @@ def kill_rounds(arguments, folder, server, before):
             running.append((time.monotonic() + random.uniform(0, start_up), process, number % 2 == 1))
         if len(running) < SIDE_BY_SIDE and number < arguments.rounds:
             continue
-        running.sort(key=lambda entry: entry[0])
+        running.sort(key=lambda entry: (entry[2], entry[0]))  # who is to be killed early does not wait for the others
         if not running:
             break
         moment, process, gets_on = running.pop(0)
