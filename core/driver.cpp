@@ -36,4 +36,12 @@ std::shared_ptr<Memory> Device::adopt_device_memory(std::uint64_t /*address*/, s
     refuse("its memory has no addresses of its own");
 }
 
+void Queue::launch(const Launch& launch) {
+    throw Error(ErrorCode::unsupported, "launch of " + launch.kernel->info().name + ": this backend runs no kernels of callers");
+}
+
+std::shared_ptr<Kernel> Device::compile(const CompileRequest& request) {
+    throw Error(ErrorCode::unsupported, info().spec + ": compile of " + request.name + ": this backend has no compiler");
+}
+
 }  // namespace tandem::driver

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/driver_kernel.hpp"
 #include "core/mapped_ranges.hpp"
 #include "core/memory_uses.hpp"
 #include "core/posix_file.hpp"
@@ -209,6 +210,17 @@ public:
     virtual void run(const Elementwise& call) = 0;
     /// Takes elements into a reduction's state.
     virtual void reduce(const Reduce& call) = 0;
+    /// Runs a kernel that `Device::compile` of this device has given. The kernel lives until it is done; argument values are
+    /// copied before this returns. Throws invalid_argument or out_of_memory where the driver refuses the launch. The default:
+    /// unsupported.
+    virtual void launch(const Launch& launch);
+
+    /// From here on work is recorded and not done, until `end_recording`. False where the driver has no such thing: the default.
+    virtual bool begin_recording() { return false; }
+    /// Null where the driver has found the work not fit for it, and in place of an error where `is_wanted` is false.
+    virtual std::unique_ptr<Recording> end_recording(bool /*is_wanted*/) { return nullptr; }
+    /// Submits what a queue of this device has recorded, in which everything lives until it is done.
+    virtual void replay(Recording& /*recording*/) {}
 
     /// Moves pages of `shared` memory to where they are going to be used. Returns why nothing came of it; empty where it was
     /// submitted. The default: nothing to move.
@@ -256,6 +268,10 @@ public:
     /// default: no advice is taken.
     virtual std::string advise(Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, MemoryAdvice advice);
     virtual std::shared_ptr<Queue> make_queue() = 0;
+    /// A caller's own kernel; its image comes from the cache on disk where it is there. Throws build_failed with the compiler's
+    /// log; invalid_argument where the request holds nothing for this device, or no kernel of that name; unavailable where the
+    /// compiler's library is not there. The default: unsupported.
+    virtual std::shared_ptr<Kernel> compile(const CompileRequest& request);
 };
 
 /// A family of devices behind one vendor interface. One object for the whole process, made on first use; thread safe.

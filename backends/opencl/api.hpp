@@ -38,6 +38,10 @@ namespace tandem::opencl {
     X(clCreateKernel)               \
     X(clReleaseKernel)              \
     X(clSetKernelArg)               \
+    X(clGetKernelInfo)              \
+    X(clGetKernelArgInfo)           \
+    X(clGetKernelWorkGroupInfo)     \
+    X(clCreateSubBuffer)            \
     X(clEnqueueNDRangeKernel)       \
     X(clEnqueueReadBuffer)          \
     X(clEnqueueWriteBuffer)         \
@@ -57,7 +61,8 @@ namespace tandem::opencl {
     X(clGetExtensionFunctionAddressForPlatform) \
     X(clCreateBufferWithProperties)             \
     X(clSVMAlloc)                               \
-    X(clSVMFree)
+    X(clSVMFree)                                \
+    X(clCreateProgramWithIL)
 
 class Api {
     SharedLibrary library_;

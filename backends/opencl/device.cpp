@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "backends/opencl/memory.hpp"
+#include "backends/opencl/program.hpp"
 #include "backends/opencl/queue.hpp"
 #include "tandem/error.hpp"
 
@@ -107,6 +108,7 @@ ContextHandle create_context(cl_device_id device, std::string_view spec) {
 Device::Device(DeviceInfo info, cl_device_id device, std::string build_identity)
     : info_(std::move(info)),
       device_(device),
+      base_alignment_(std::max<std::size_t>(number<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1)),
       context_(create_context(device, info_.spec)),
       internal_queue_(create_queue()),
       window_pool_(info_.memory_bytes),
@@ -134,6 +136,10 @@ std::shared_ptr<driver::Memory> Device::attach(const driver::SharedRange& range,
 
 std::shared_ptr<driver::Queue> Device::make_queue() {
     return std::make_shared<Queue>(shared());
+}
+
+std::shared_ptr<driver::Kernel> Device::compile(const driver::CompileRequest& request) {
+    return Program::compile(shared(), request);
 }
 
 const std::vector<Backend::Listed>& Backend::list() {

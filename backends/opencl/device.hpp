@@ -48,6 +48,7 @@ public:
     std::shared_ptr<driver::Memory> adopt(const driver::HostRange& range) override;
     std::shared_ptr<driver::Memory> attach(const driver::SharedRange& range, int file) override;
     std::shared_ptr<driver::Queue> make_queue() override;
+    std::shared_ptr<driver::Kernel> compile(const driver::CompileRequest& request) override;
 
     [[nodiscard]] const std::string& spec() const noexcept { return info_.spec; }
     [[nodiscard]] cl_device_id native() const noexcept { return device_; }
@@ -57,11 +58,14 @@ public:
     [[nodiscard]] WindowPool& window_pool() noexcept { return window_pool_; }
     [[nodiscard]] const ExternalMemoryFunctions& external_memory() const noexcept { return external_memory_; }
     [[nodiscard]] Programs& programs() noexcept { return programs_; }
+    /// What a sub-buffer's offset has to be a multiple of.
+    [[nodiscard]] std::size_t base_alignment() const noexcept { return base_alignment_; }
     [[nodiscard]] QueueHandle create_queue() const;
 
 private:
     DeviceInfo info_;
     cl_device_id device_;
+    std::size_t base_alignment_;
     ContextHandle context_;
     QueueHandle internal_queue_;
     WindowPool window_pool_;

@@ -191,17 +191,39 @@ std::string Programs::options(DType dtype, int operands) const {
         max_kernel_dimensions, operands);
 }
 
-ProgramHandle Programs::build(const Recipe& recipe) const {
-    const std::string& options = recipe.options;
-    const std::string& source = recipe.source;
-    const std::string key = build_identity_ + options + '\n' + source;
-    if (ProgramHandle cached = load(key, options); cached.get() != nullptr) return cached;
-
-    const char* text = source.c_str();
+ProgramHandle Programs::create(const Recipe& recipe) const {
     cl_int status = CL_SUCCESS;
+    if (!recipe.spirv.empty()) {
+        if (api().clCreateProgramWithIL == nullptr)
+            throw Error(ErrorCode::unsupported, fmt::format("{}: {}: its driver takes no SPIR-V", spec_, recipe.name));
+        ProgramHandle program(api().clCreateProgramWithIL(context_, recipe.spirv.data(), recipe.spirv.size(), &status));
+        if (status == CL_INVALID_OPERATION)  // no device of the context takes any
+            throw Error(ErrorCode::unsupported, fmt::format("{}: {}: the device takes no SPIR-V", spec_, recipe.name), status);
+        if (status == CL_INVALID_VALUE)
+            throw Error(ErrorCode::build_failed, fmt::format("{}: {}: not valid SPIR-V", spec_, recipe.name), status);
+        check(status, Stage::setup, spec_, "clCreateProgramWithIL of {}", recipe.name);
+        return program;
+    }
+    const char* text = recipe.source.c_str();
     ProgramHandle program(api().clCreateProgramWithSource(context_, 1, &text, nullptr, &status));
     check(status, Stage::setup, spec_, "clCreateProgramWithSource of {}", recipe.name);
-    status = api().clBuildProgram(program.get(), 1, &device_, options.c_str(), nullptr, nullptr);
+    return program;
+}
+
+ProgramHandle Programs::build(const Recipe& recipe, bool* is_from_cache) const {
+    const std::string& options = recipe.options;
+    std::string key = build_identity_ + options + '\n' + recipe.source;
+    key.append(reinterpret_cast<const char*>(recipe.spirv.data()), recipe.spirv.size());
+    ProgramHandle cached = load(key, options);
+    if (is_from_cache != nullptr) *is_from_cache = cached.get() != nullptr;
+    if (cached.get() != nullptr) return cached;
+
+    ProgramHandle program = create(recipe);
+    const cl_int status = api().clBuildProgram(program.get(), 1, &device_, options.c_str(), nullptr, nullptr);
+    if (status == CL_INVALID_BUILD_OPTIONS) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: {}: the compiler does not take the options \"{}\"", spec_, recipe.name, options), status);
+    }
     if (status != CL_SUCCESS) {
         throw Error(ErrorCode::build_failed,
                     fmt::format("{}: clBuildProgram of {}: {}\n{}", spec_, recipe.name, error_name(status),

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "backends/opencl/api.hpp"
@@ -36,19 +37,22 @@ public:
     cl_program get(Op op, DType dtype);
     cl_program get(ReduceOp op, DType dtype);
 
-    [[nodiscard]] const std::string& spec() const noexcept { return spec_; }
-    [[nodiscard]] const Tuning& tuning() const noexcept { return tuning_; }
-
-private:
     struct Recipe {
         std::string name;  // for messages: "add float32"
         std::string source;
         std::string options;
+        std::span<const std::byte> spirv{};  // in place of the source
     };
+    /// A program of its own; else as `get`. `is_from_cache` tells which it was.
+    [[nodiscard]] ProgramHandle build(const Recipe& recipe, bool* is_from_cache = nullptr) const;
 
+    [[nodiscard]] const std::string& spec() const noexcept { return spec_; }
+    [[nodiscard]] const Tuning& tuning() const noexcept { return tuning_; }
+
+private:
     [[nodiscard]] std::string options(DType dtype, int operands) const;
     cl_program get(ProgramHandle& program, const Recipe& recipe);
-    [[nodiscard]] ProgramHandle build(const Recipe& recipe) const;
+    [[nodiscard]] ProgramHandle create(const Recipe& recipe) const;
     ProgramHandle load(const std::string& key, const std::string& options) const;
     void save(const std::string& key, cl_program program) const;
 

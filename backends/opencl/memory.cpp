@@ -10,6 +10,8 @@
 namespace tandem::opencl {
 namespace {
 
+constexpr std::size_t most_inner_buffers = 64;
+
 // A range of a counter that starts where no address of a process lies.
 std::uint64_t take_numbers(std::uint64_t count) noexcept {
     static std::atomic<std::uint64_t> next{std::uint64_t{1} << 60U};
@@ -183,6 +185,7 @@ std::pair<driver::SharedRange, FileDescriptor> Memory::share() {
 }
 
 Memory::~Memory() {
+    inner_.clear();
     give_back();
 }
 
@@ -234,6 +237,28 @@ Memory::SvmPointer Memory::allocate_svm(std::size_t size_bytes) const {
                 const std::lock_guard guard(one_at_a_time);
                 cl.clSVMFree(context, pointer);
             }};
+}
+
+Memory::Start Memory::start_at(const Place& at) const {
+    if (at.offset_bytes == 0) return {at.window, at.id};
+    const bool is_aligned = at.offset_bytes % device_->base_alignment() == 0;
+    if (!is_aligned && !is_always_mapped_) return {nullptr, 0};
+    const std::lock_guard lock(mutex_);
+    for (const Inner& inner : inner_) {
+        if (inner.window_id == at.id && inner.offset_bytes == at.offset_bytes) return {inner.buffer.get(), inner.id};
+    }
+    const cl_mem_flags access = is_writable ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
+    const std::size_t index = at.id - first_id_;
+    const cl_buffer_region region{at.offset_bytes, bytes_of_window(index) - at.offset_bytes};
+    cl_int status = CL_SUCCESS;
+    MemoryHandle buffer(is_aligned
+                            ? api().clCreateSubBuffer(at.window, access, CL_BUFFER_CREATE_TYPE_REGION, &region, &status)
+                            : api().clCreateBuffer(device_->context(), access | CL_MEM_USE_HOST_PTR, region.size,
+                                                   host_ + index * window_bytes_ - lead_bytes_ + at.offset_bytes, &status));
+    check(status, Stage::allocation, device_->spec(), "a buffer from byte {} of another on", at.offset_bytes);
+    if (inner_.size() == most_inner_buffers) inner_.pop_front();  // queued work still has it
+    inner_.push_back({at.id, at.offset_bytes, std::move(buffer), take_numbers(1)});
+    return {inner_.back().buffer.get(), inner_.back().id};
 }
 
 void* Memory::map(std::size_t offset_bytes, std::size_t size_bytes, Access access) {

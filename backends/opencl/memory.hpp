@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -67,6 +68,15 @@ public:
         return {windows_[index].get(), first_id_ + index, lead_bytes_ + within, window_bytes_ - within};
     }
 
+    /// A buffer that starts at the place, for as long as the memory lives: the window itself, a sub-buffer, or on a device that
+    /// computes on host memory another buffer over it. Null where the place is not aligned to the device's base address
+    /// alignment. Native calls: clCreateSubBuffer; clCreateBuffer(CL_MEM_USE_HOST_PTR).
+    struct Start {
+        cl_mem buffer;
+        std::uint64_t id;  ///< as a place's, of the buffer
+    };
+    [[nodiscard]] Start start_at(const Place& at) const;
+
 private:
     // What one call of `map` made: a native mapping for each window.
     struct View {
@@ -98,8 +108,15 @@ private:
     FileDescriptor imported_;  // what another driver's memory was imported by
     std::uint64_t first_id_;
     std::uint64_t address_;
-    std::mutex mutex_;
+    struct Inner {
+        std::uint64_t window_id;
+        std::size_t offset_bytes;
+        MemoryHandle buffer;
+        std::uint64_t id;
+    };
+    mutable std::mutex mutex_;
     std::vector<View> views_;
+    mutable std::deque<Inner> inner_;  // buffers within windows, which they go before; the oldest are dropped
 };
 
 }  // namespace tandem::opencl

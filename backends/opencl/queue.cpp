@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/opencl/memory.hpp"
+#include "backends/opencl/program.hpp"
 
 namespace tandem::opencl {
 namespace {
@@ -127,6 +128,12 @@ void Queue::reduce(const driver::Reduce& call) {
     Acquisition acquisition(*device_, queue_.get(), call, call.state);
     submitted(kernels_.reduce(queue_.get(), call));
     finish(acquisition);
+}
+
+void Queue::launch(const driver::Launch& launch) {
+    last_ = EventHandle();
+    static_cast<Program*>(launch.kernel)->launch(queue_.get(), launch);
+    submitted(0);
 }
 
 std::unique_ptr<driver::Event> Queue::record() {

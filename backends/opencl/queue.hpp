@@ -42,6 +42,8 @@ public:
               std::size_t source_offset_bytes, std::size_t size_bytes) override;
     void run(const driver::Elementwise& call) override;
     void reduce(const driver::Reduce& call) override;
+    /// Native calls: clSetKernelArg, clEnqueueNDRangeKernel.
+    void launch(const driver::Launch& launch) override;
     /// Native call: clEnqueueMigrateMemObjects.
     std::string prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) override;
 
