@@ -16,7 +16,7 @@ std::vector<std::shared_ptr<QueueState>> DeviceState::live_queues() {
     std::vector<std::shared_ptr<QueueState>> live;
     const std::lock_guard lock(mutex_);
     for (const auto& entry : queues_) {
-        if (auto queue = entry.lock()) live.push_back(std::move(queue));
+        if (auto queue = entry.lock(); queue != nullptr && !queue->is_abandoned()) live.push_back(std::move(queue));
     }
     return live;
 }

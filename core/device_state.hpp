@@ -1,6 +1,7 @@
 #pragma once
 // What an open device is to core/: the native device, and the queues that work on it.
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -32,6 +33,11 @@ struct DeviceState {
     void write(const std::shared_ptr<driver::Memory>& memory, std::size_t offset_bytes, const std::byte* from,
                std::size_t size_bytes);
 
+    /// True once a queue of it was given up, or its work has failed in a way that takes the device with it: opening the device
+    /// again then makes another state.
+    [[nodiscard]] bool is_lost() const noexcept { return is_lost_.load(std::memory_order_relaxed); }
+    void set_lost() noexcept { is_lost_.store(true, std::memory_order_relaxed); }
+
     /// Waits for all queued work. What it failed with is for those to hear who wait for it themselves.
     void finish() noexcept;
 
@@ -42,6 +48,7 @@ private:
     template <class Submit>
     void transfer(const std::shared_ptr<driver::Memory>& memory, std::size_t size_bytes, Submit&& submit);
 
+    std::atomic<bool> is_lost_{false};
     std::mutex mutex_;
     std::vector<std::weak_ptr<QueueState>> queues_;
     std::mutex transfer_mutex_;

@@ -36,14 +36,14 @@ private:
 
 /// What a kernel is built from. Each device takes what it understands, an image before a source, and leaves the rest.
 struct CompileRequest {
-    std::string name;                           ///< of the kernel function
-    std::string file_name;                      ///< what the compiler's messages call the source; may be empty
-    std::string_view cuda_source;               ///< CUDA C++
-    std::string_view opencl_source;             ///< OpenCL C
-    std::span<const std::byte> cuda_image;      ///< PTX, cubin or fat binary
-    std::span<const std::byte> spirv;           ///< SPIR-V
-    std::vector<std::string> cuda_options;      ///< for NVRTC, each as one word
-    std::vector<std::string> opencl_options;    ///< for clBuildProgram
+    std::string name;                             ///< of the kernel function
+    std::string file_name;                        ///< what the compiler's messages call the source; may be empty
+    std::string_view cuda_source;                 ///< CUDA C++
+    std::string_view opencl_source;               ///< OpenCL C
+    std::span<const std::byte> cuda_image;        ///< PTX, cubin or fat binary
+    std::span<const std::byte> spirv;             ///< SPIR-V
+    std::vector<std::string> cuda_options;        ///< for NVRTC, each as one word
+    std::vector<std::string> opencl_options;      ///< for clBuildProgram
     const HostFunction* host_function = nullptr;  ///< for the host backend
 };
 
@@ -87,6 +87,9 @@ public:
     virtual ~Recording() = default;
     Recording(const Recording&) = delete;
     Recording& operator=(const Recording&) = delete;
+
+    /// What the driver calls it: "CUDA graph".
+    [[nodiscard]] virtual const char* method() const noexcept = 0;
 };
 
 }  // namespace tandem::driver

@@ -24,6 +24,8 @@ std::string_view to_string(ErrorCode code) noexcept {
             return "io";
         case ErrorCode::cancelled:
             return "cancelled";
+        case ErrorCode::timed_out:
+            return "timed_out";
         case ErrorCode::internal:
             return "internal";
     }

@@ -5,6 +5,8 @@
 
 #include "core/share/exporter.hpp"
 
+#include "tandem/error.hpp"
+
 namespace tandem {
 namespace {
 
@@ -16,7 +18,7 @@ std::uint64_t next_id() noexcept {
 }  // namespace
 
 QueueState::QueueState(std::shared_ptr<driver::Queue> native)
-    : id_(next_id()), native_(std::move(native)), interval_(native_->event_interval()) {}
+    : id_(next_id()), native_(std::move(native)), target_(native_.get()), interval_(native_->event_interval()) {}
 
 void QueueState::Submission::use(const std::shared_ptr<driver::Memory>& memory) {
     if (memory->exporter != nullptr) [[unlikely]]
@@ -24,7 +26,12 @@ void QueueState::Submission::use(const std::shared_ptr<driver::Memory>& memory) 
     if (memory->uses.mark(state_, state_.id_, state_.open_batch_)) state_.open_memory_.push_back(memory);
 }
 
+void QueueState::Submission::use(const std::shared_ptr<driver::Kernel>& kernel) {
+    if (kernel->uses.mark(state_, state_.id_, state_.open_batch_)) state_.open_things_.push_back(kernel);
+}
+
 QueueState::Submission::~Submission() {
+    if (state_.target_ != state_.native_.get()) return;
     ++state_.open_operations_;
     state_.open_bytes_ += work_bytes_;
     if (state_.open_bytes_ < state_.interval_.bytes && state_.open_operations_ < state_.interval_.operations) return;
@@ -40,8 +47,7 @@ QueueState::Submission::~Submission() {
 
 std::shared_ptr<driver::Event> QueueState::close_batch() {
     std::shared_ptr<driver::Event> event = native_->record();
-    closed_.push_back({open_batch_, event, std::move(open_memory_)});
-    open_memory_.clear();
+    closed_.push_back({open_batch_, event, std::move(open_memory_), std::move(open_things_)});
     start_batch();
     return event;
 }
@@ -49,6 +55,8 @@ std::shared_ptr<driver::Event> QueueState::close_batch() {
 void QueueState::start_batch() noexcept {
     open_operations_ = 0;
     open_bytes_ = 0;
+    open_memory_.clear();
+    open_things_.clear();
     ++open_batch_;
 }
 
@@ -65,14 +73,49 @@ std::vector<QueueState::Batch> QueueState::take_finished() noexcept {
     return finished;
 }
 
+void QueueState::check_not_recording(const char* what) const {
+    if (target_ == native_.get()) return;
+    throw Error(ErrorCode::invalid_argument,
+                std::string(what) + " can't be recorded: a graph holds launches, operations and copies within the device");
+}
+
+void QueueState::begin_recording(const std::function<driver::Queue&()>& make_recorder) {
+    const std::lock_guard lock(mutex_);
+    check_not_recording("a recording within a recording");
+    if (open_operations_ != 0) close_batch();
+    target_ = &make_recorder();  // behind the batch's event, which would be recorded with the rest
+}
+
+void QueueState::end_recording(Retained& memory, Things& things) noexcept {
+    const std::lock_guard lock(mutex_);
+    target_ = native_.get();
+    memory = std::move(open_memory_);
+    things = std::move(open_things_);
+    start_batch();  // nothing waits for the one that the recording has marked its memory with
+}
+
+void QueueState::abandon() noexcept {
+    is_abandoned_.store(true, std::memory_order_relaxed);
+    try {
+        [[maybe_unused]] static auto& kept = *new std::vector<std::shared_ptr<QueueState>>;  // never destroyed
+        static std::mutex mutex;
+        const std::lock_guard lock(mutex);
+        kept.push_back(shared_from_this());
+    } catch (...) {
+        new std::shared_ptr<QueueState>(shared_from_this());  // NOLINT: the last way to keep it
+    }
+}
+
 std::shared_ptr<driver::Event> QueueState::record() {
     const std::lock_guard lock(mutex_);
+    check_not_recording("an event");
     // A batch that holds nothing needs no closing, but the point asked for is a new one all the same.
     return open_operations_ == 0 ? std::shared_ptr<driver::Event>(native_->record()) : close_batch();
 }
 
 void QueueState::wait_for(const driver::Event& event) {
     const std::lock_guard lock(mutex_);
+    check_not_recording("waiting for an event");
     native_->wait_for(event);
 }
 
@@ -80,9 +123,9 @@ void QueueState::synchronize() {
     std::uint64_t end = 0;
     {
         const std::lock_guard lock(mutex_);
+        check_not_recording("waiting for the queue");
         if (open_operations_ != 0) {
-            closed_.push_back({open_batch_, nullptr, std::move(open_memory_)});
-            open_memory_.clear();
+            closed_.push_back({open_batch_, nullptr, std::move(open_memory_), std::move(open_things_)});
             start_batch();
         }
         end = open_batch_;
@@ -115,6 +158,7 @@ void QueueState::wait_batch(std::uint64_t batch) {
             return std::find_if(closed_.begin(), closed_.end(), [&](const Batch& entry) { return entry.number == batch; });
         };
         if (batch == open_batch_) {
+            check_not_recording("waiting for memory that recorded work uses");
             event = close_batch();
         } else {
             const auto found = find();

@@ -1,9 +1,11 @@
 #pragma once
 // What a queue is to core/: the native queue, and the memory that its unfinished work uses.
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -32,10 +34,16 @@ public:
         Submission(const Submission&) = delete;
         Submission& operator=(const Submission&) = delete;
 
-        [[nodiscard]] driver::Queue& native() const noexcept { return *state_.native_; }
+        [[nodiscard]] driver::Queue& native() const noexcept { return *state_.target_; }
         /// Notes that the work uses `memory`. Before the work is submitted. Throws unavailable for memory that went with the
         /// process that it came from.
         void use(const std::shared_ptr<driver::Memory>& memory);
+        /// The same for a kernel.
+        void use(const std::shared_ptr<driver::Kernel>& kernel);
+        /// True where the work is not done but recorded.
+        [[nodiscard]] bool is_recorded() const noexcept { return state_.target_ != state_.native_.get(); }
+        /// Keeps anything alive until the work is done.
+        void keep(std::shared_ptr<const void> thing) { state_.open_things_.push_back(std::move(thing)); }
 
     private:
         QueueState& state_;
@@ -53,20 +61,36 @@ public:
     /// Lets go of the memory of work that is done; does not wait.
     void reap() noexcept;
 
-private:
     using Retained = std::vector<std::shared_ptr<driver::Memory>>;
+    using Things = std::vector<std::shared_ptr<const void>>;
+
+    /// Sends what is submitted from here on to the recorder, and has all that waits refused, until `end_recording`, which gives
+    /// what the submissions have used. Throws invalid_argument while another recording is under way.
+    void begin_recording(const std::function<driver::Queue&()>& make_recorder);
+    void end_recording(Retained& memory, Things& things) noexcept;
+    [[nodiscard]] const std::shared_ptr<driver::Queue>& native() const noexcept { return native_; }
+
+    /// Nobody waits for this queue's work any more, and what it uses is never let go of. `is_abandoned` from any thread.
+    void abandon() noexcept;
+    [[nodiscard]] bool is_abandoned() const noexcept { return is_abandoned_.load(std::memory_order_relaxed); }
+
+private:
     struct Batch {
         std::uint64_t number;
         std::shared_ptr<driver::Event> event;  // null: a call of `synchronize` waits for it, which costs less
         Retained memory;
+        Things things;
     };
 
-    std::shared_ptr<driver::Event> close_batch();  // with mutex_ held
-    void start_batch() noexcept;                   // with mutex_ held, and open_memory_ emptied
-    std::vector<Batch> take_finished() noexcept;   // with mutex_ held
+    void check_not_recording(const char* what) const;  // with mutex_ held
+    std::shared_ptr<driver::Event> close_batch();      // with mutex_ held
+    void start_batch() noexcept;                       // with mutex_ held, and open_memory_ emptied
+    std::vector<Batch> take_finished() noexcept;       // with mutex_ held
 
     const std::uint64_t id_;
     const std::shared_ptr<driver::Queue> native_;
+    driver::Queue* target_;  // the native queue, or what records in its place
+    std::atomic<bool> is_abandoned_{false};
     const driver::EventInterval interval_;
     std::mutex mutex_;
     std::condition_variable synchronized_;
@@ -74,6 +98,7 @@ private:
     unsigned open_operations_ = 0;
     std::size_t open_bytes_ = 0;  // their traffic
     Retained open_memory_;
+    Things open_things_;
     std::deque<Batch> closed_;
 };
 

@@ -172,7 +172,7 @@ Device open_device(std::string_view spec) {
     OpenDevices& open = open_devices();
     const std::lock_guard lock(open.mutex);
     std::weak_ptr<DeviceState>& entry = open.by_spec[info.spec];
-    if (auto state = entry.lock()) return Device(std::move(state));
+    if (auto state = entry.lock(); state != nullptr && !state->is_lost()) return Device(std::move(state));
     auto state = std::make_shared<DeviceState>(backend_of(info).open(info));
     entry = state;
     return Device(std::move(state));

@@ -66,6 +66,7 @@ Api::Api() {
 #undef TANDEM_X
 #define TANDEM_X(name) this->name = library_.find<decltype(&::name)>(TANDEM_TEXT(name));
     TANDEM_FOR_EACH_OPTIONAL_CUDA_FUNCTION(TANDEM_X)
+    TANDEM_FOR_EACH_NEWER_CUDA_FUNCTION(TANDEM_X)
 #undef TANDEM_X
     if (const CUresult result = cuInit(0); result != CUDA_SUCCESS) {
         throw Error(ErrorCode::unavailable, fmt::format("cuInit: {}", name_of(*this, result)), static_cast<int>(result));
@@ -73,7 +74,12 @@ Api::Api() {
 }
 
 void Api::fail(CUresult result, std::string_view where, std::string_view operation) const {
-    throw Error(code_of(result), fmt::format("{}{}{}: {}", where, where.empty() ? "" : ": ", operation, name_of(*this, result)),
+    const ErrorCode code = code_of(result);
+    // The runtime API and other libraries of the process share the context: resetting it is not for one of them to do.
+    const char* outlook = code == ErrorCode::device_lost
+                              ? "; CUDA gives this process nothing but this error from here on: a new process is needed"
+                              : "";
+    throw Error(code, fmt::format("{}{}{}: {}{}", where, where.empty() ? "" : ": ", operation, name_of(*this, result), outlook),
                 static_cast<int>(result));
 }
 

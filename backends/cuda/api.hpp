@@ -22,7 +22,10 @@ namespace tandem::cuda {
     X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer) X(cuPointerGetAttribute) X(cuMemcpyAsync) \
     X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamWaitEvent) \
     X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventSynchronize) \
-    X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel)
+    X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuLaunchKernel) \
+    X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuOccupancyMaxPotentialBlockSize) \
+    X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy) \
+    X(cuGraphExecDestroy)
 
 // Null where the driver is older than they are; checked before use.
 #define TANDEM_FOR_EACH_OPTIONAL_CUDA_FUNCTION(X) \
@@ -34,6 +37,11 @@ namespace tandem::cuda {
     X(cuMemExportToShareableHandle) X(cuMemImportFromShareableHandle) \
     X(cuMemGetAllocationGranularity) X(cuMemGetAllocationPropertiesFromHandle) X(cuMemGetAddressRange) \
     X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle) X(cuDeviceCanAccessPeer)
+#if CUDA_VERSION >= 12040
+#define TANDEM_FOR_EACH_NEWER_CUDA_FUNCTION(X) X(cuFuncGetParamInfo)
+#else
+#define TANDEM_FOR_EACH_NEWER_CUDA_FUNCTION(X)
+#endif
 // clang-format on
 
 /// The function table, filled and with cuInit done. Lives until the process ends. Thread safe.
@@ -45,6 +53,7 @@ public:
 #define TANDEM_X(name) decltype(&::name) name = nullptr;
     TANDEM_FOR_EACH_CUDA_FUNCTION(TANDEM_X)
     TANDEM_FOR_EACH_OPTIONAL_CUDA_FUNCTION(TANDEM_X)
+    TANDEM_FOR_EACH_NEWER_CUDA_FUNCTION(TANDEM_X)
 #undef TANDEM_X
 
     /// Throws for a `result` other than success: "cuda:0: cuMemAlloc of 4096 bytes: CUDA_ERROR_OUT_OF_MEMORY" with "cuda:0" as

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/cuda/sharing.hpp"
+#include "backends/cuda/program.hpp"
 #include "tandem/error.hpp"
 
 namespace tandem::cuda {
@@ -64,7 +65,11 @@ DeviceTraits traits_of(const Api& api, CUdevice device) {
 }  // namespace
 
 Device::Device(const Api& api, CUdevice device, const DeviceInfo& info)
-    : info_(info), context_(api, device, info.spec), traits_(traits_of(api, device)) {}
+    : info_(info),
+      context_(api, device, info.spec),
+      traits_(traits_of(api, device)),
+      compute_capability_(10 * attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+                          attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)) {}
 
 std::shared_ptr<driver::Memory> Device::allocate(std::size_t size_bytes, MemoryKind kind) {
     switch (kind) {
@@ -149,6 +154,10 @@ CUmemLocation Device::location(Location where) const noexcept {
 
 std::shared_ptr<driver::Queue> Device::make_queue() {
     return std::make_shared<Queue>(shared());
+}
+
+std::shared_ptr<driver::Kernel> Device::compile(const driver::CompileRequest& request) {
+    return Program::compile(shared(), request);
 }
 
 std::vector<DeviceInfo> Backend::devices() {

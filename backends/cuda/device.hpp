@@ -37,6 +37,7 @@ public:
     [[nodiscard]] unsigned readers_worth_adopting() const noexcept override { return 8; }
     std::string advise(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, MemoryAdvice advice) override;
     std::shared_ptr<driver::Queue> make_queue() override;
+    std::shared_ptr<driver::Kernel> compile(const driver::CompileRequest& request) override;
 
     std::shared_ptr<driver::Memory> allocate_shareable(std::size_t size_bytes) override;
     std::shared_ptr<driver::Memory> attach(const driver::SharedRange& range, int file) override;
@@ -52,6 +53,8 @@ public:
     void link_to(Device& other);
     [[nodiscard]] EventPool& events() noexcept { return events_; }
     [[nodiscard]] Kernels& kernels() noexcept { return kernels_; }
+    /// 10 * major + minor.
+    [[nodiscard]] int compute_capability() const noexcept { return compute_capability_; }
 
 private:
     std::shared_ptr<Device> shared() { return std::static_pointer_cast<Device>(shared_from_this()); }
@@ -59,6 +62,7 @@ private:
     DeviceInfo info_;
     Context context_;  // before what lives in it
     DeviceTraits traits_;
+    int compute_capability_;
     MemoryPool memory_pool_{context_};
     EventPool events_{context_};
     Kernels kernels_{context_, info_};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/cuda/device.hpp"
+#include "backends/cuda/program.hpp"
 
 namespace tandem::cuda {
 
@@ -149,6 +150,35 @@ void Queue::run(const driver::Elementwise& call) {
 void Queue::reduce(const driver::Reduce& call) {
     const Current current(context_);
     device_->kernels().launch(stream_, call);
+}
+
+void Queue::launch(const driver::Launch& launch) {
+    const Current current(context_);
+    static_cast<const Program*>(launch.kernel)->launch(stream_, launch);
+}
+
+bool Queue::begin_recording() {
+    const Current current(context_);
+    // Relaxed: modules are loaded with the first use of what is in them, and memory is allocated meanwhile, on other streams.
+    context_.check(context_.api().cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
+    return true;
+}
+
+std::unique_ptr<driver::Recording> Queue::end_recording(bool is_wanted) {
+    const Current current(context_);
+    CUgraph graph = nullptr;
+    const CUresult result = context_.api().cuStreamEndCapture(stream_, &graph);
+    if (!is_wanted) {
+        if (graph != nullptr) context_.api().cuGraphDestroy(graph);
+        return nullptr;
+    }
+    context_.check(result, "cuStreamEndCapture");
+    return std::make_unique<Recording>(device_, graph);
+}
+
+void Queue::replay(driver::Recording& recording) {
+    const Current current(context_);
+    context_.check(context_.api().cuGraphLaunch(static_cast<const Recording&>(recording).native(), stream_), "cuGraphLaunch");
 }
 
 std::unique_ptr<driver::Event> Queue::record() {

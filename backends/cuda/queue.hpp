@@ -69,6 +69,11 @@ public:
                       std::size_t source_offset_bytes, std::size_t size_bytes) override;
     void run(const driver::Elementwise& call) override;
     void reduce(const driver::Reduce& call) override;
+    void launch(const driver::Launch& launch) override;
+    /// Native calls: cuStreamBeginCapture, cuStreamEndCapture.
+    bool begin_recording() override;
+    std::unique_ptr<driver::Recording> end_recording(bool is_wanted) override;
+    void replay(driver::Recording& recording) override;
     /// Native call: cuMemPrefetchAsync.
     std::string prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) override;
     std::unique_ptr<driver::Event> record() override;

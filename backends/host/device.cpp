@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "backends/host/memory.hpp"
+#include "backends/host/program.hpp"
 #include "backends/host/queue.hpp"
 #include "core/thread_pool.hpp"
 
@@ -45,6 +46,10 @@ std::shared_ptr<driver::Memory> Device::adopt(const driver::HostRange& range) {
 
 std::shared_ptr<driver::Queue> Device::make_queue() {
     return std::make_shared<Queue>(shared_from_this());
+}
+
+std::shared_ptr<driver::Kernel> Device::compile(const driver::CompileRequest& request) {
+    return Program::compile(info_.spec, request);
 }
 
 std::vector<DeviceInfo> Backend::devices() {

@@ -13,6 +13,7 @@ public:
     std::shared_ptr<driver::Memory> allocate(std::size_t size_bytes, MemoryKind kind) override;
     std::shared_ptr<driver::Memory> adopt(const driver::HostRange& range) override;
     std::shared_ptr<driver::Queue> make_queue() override;
+    std::shared_ptr<driver::Kernel> compile(const driver::CompileRequest& request) override;
 
 private:
     DeviceInfo info_;

@@ -4,16 +4,20 @@
 
 #include "backends/host/kernel.hpp"
 #include "backends/host/memory.hpp"
+#include "backends/host/program.hpp"
 
 namespace tandem::host {
 namespace {
 
 // Work up to this size takes about as long as waking a thread.
 constexpr std::size_t immediate_bytes = std::size_t{64} << 10U;
+// For an item of a caller's function, which may do anything: a handful of them are worth a thread.
+constexpr std::size_t assumed_item_bytes = 1024;
 
 void wait_until(Progress& progress, std::uint64_t position) {
     std::unique_lock lock(progress.mutex);
     progress.changed.wait(lock, [&] { return progress.completed >= position; });
+    if (progress.failure != nullptr) std::rethrow_exception(progress.failure);
 }
 
 std::byte* bytes(const driver::Memory& memory) noexcept {
@@ -107,6 +111,21 @@ void Queue::reduce(const driver::Reduce& call) {
     submit(static_cast<std::size_t>(call.count()) * size_bytes(call.dtype), [call] { host::reduce(call); });
 }
 
+void Queue::launch(const driver::Launch& launch) {
+    const auto& program = static_cast<const Program&>(*launch.kernel);
+    program.check(launch);
+    // What an item takes is not known: a queue that has nothing else to do starts on it at once where they are few.
+    const std::size_t work_bytes = launch.items[0] * launch.items[1] * launch.items[2] * assumed_item_bytes;
+    submit(work_bytes, [call = Program::Call(program.shared_from_this(), launch), progress = progress_] {
+        try {
+            call.run();
+        } catch (...) {
+            const std::lock_guard lock(progress->mutex);
+            if (progress->failure == nullptr) progress->failure = std::current_exception();
+        }
+    });
+}
+
 std::unique_ptr<driver::Event> Queue::record() {
     const std::lock_guard lock(progress_->mutex);
     return std::make_unique<Event>(progress_, progress_->submitted);
@@ -115,7 +134,12 @@ std::unique_ptr<driver::Event> Queue::record() {
 void Queue::wait_for(const driver::Event& event) {
     const auto& other = static_cast<const Event&>(event);
     if (other.is_done()) return;
-    submit(immediate_bytes + 1, [progress = other.progress_, position = other.position_] { wait_until(*progress, position); });
+    submit(immediate_bytes + 1, [progress = other.progress_, position = other.position_] {
+        try {
+            wait_until(*progress, position);
+        } catch (...) {  // NOLINT(bugprone-empty-catch): what the other queue failed with is for those who wait for it
+        }
+    });
 }
 
 void Queue::synchronize() {

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@ struct Progress {
     std::condition_variable changed;
     std::uint64_t submitted = 0;
     std::uint64_t completed = 0;
+    std::exception_ptr failure;  // the first of a caller's functions; for those who wait
 };
 
 class Event final : public driver::Event {
@@ -45,6 +47,7 @@ public:
               std::size_t source_offset_bytes, std::size_t size_bytes) override;
     void run(const driver::Elementwise& call) override;
     void reduce(const driver::Reduce& call) override;
+    void launch(const driver::Launch& launch) override;
     std::unique_ptr<driver::Event> record() override;
     void wait_for(const driver::Event& event) override;
     void synchronize() override;

@@ -11,6 +11,9 @@
 namespace tandem {
 
 struct DeviceState;
+class Kernel;
+struct KernelSource;
+struct CompileOptions;
 
 enum class DeviceType : std::uint8_t { gpu, accelerator, cpu };
 
@@ -59,6 +62,17 @@ public:
     [[nodiscard]] const DeviceInfo& info() const noexcept;
     /// Short for `info().spec`.
     [[nodiscard]] const std::string& spec() const noexcept { return info().spec; }
+
+    /// Compiles a kernel of the caller's for this device, `name` being the kernel function: a __global__ function, also one of a
+    /// namespace or a template ("scale<float>"), a __kernel, or what the image calls it. Compiled images are kept on disk between
+    /// runs ($XDG_CACHE_HOME/tandem), by source, options, device, driver and compiler, and a damaged one is made anew.
+    ///
+    /// Needs <tandem/kernel.hpp>. Waits for the compiler. Thread safe. Throws build_failed with the compiler's log, whose lines
+    /// are those of the source; invalid_argument where the source holds nothing for this device, or no kernel of that name;
+    /// unavailable where NVRTC is not there; unsupported for an image of another kind of device.
+    /// Native calls: nvrtcCompileProgram, cuModuleLoadData; clBuildProgram, clCreateKernel.
+    [[nodiscard]] Kernel compile(const KernelSource& source, const std::string& name) const;
+    [[nodiscard]] Kernel compile(const KernelSource& source, const std::string& name, const CompileOptions& options) const;
 
     friend bool operator==(const Device& left, const Device& right) noexcept { return left.state_ == right.state_; }
 

@@ -19,6 +19,7 @@ enum class ErrorCode {
     bad_file,          ///< a file's content is not what it must be
     io,                ///< the operating system refused to open, read, write or rename
     cancelled,         ///< the caller asked for the end of it
+    timed_out,         ///< the work was not done in the time that the caller gave; it goes on
     internal,          ///< a defect in tandem or in a driver
 };
 

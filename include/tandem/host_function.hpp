@@ -66,7 +66,8 @@ void run_host_items(const Function& function, const ItemRange& items, Values... 
 }
 
 template <class Index, class Function, class... Types, std::size_t... positions>
-HostFunction make_host_function(Function function, std::tuple<Types...>* /*types*/, std::index_sequence<positions...> /*positions*/) {
+HostFunction make_host_function(Function function, std::tuple<Types...>* /*types*/,
+                                std::index_sequence<positions...> /*positions*/) {
     static_assert((std::is_trivially_copyable_v<Types> && ...), "arguments are pointers and plain values");
     HostFunction kernel;
     kernel.run = [function = std::move(function)](const ItemRange& items, const void* const* arguments) {
@@ -92,7 +93,7 @@ HostFunction host_kernel(Function function) {
     static_assert(std::is_integral_v<Index> || std::is_same_v<Index, Item>, "the first parameter is an integer or an Item");
     using Types = typename Signature::ArgumentTypes;
     return detail::make_host_function<Index>(std::move(function), static_cast<Types*>(nullptr),
-                                           std::make_index_sequence<std::tuple_size_v<Types>>());
+                                             std::make_index_sequence<std::tuple_size_v<Types>>());
 }
 
 }  // namespace tandem

@@ -1,7 +1,11 @@
 #pragma once
 // Where work is put, and how to wait for it.
 
+#include <chrono>
+#include <functional>
+#include <initializer_list>
 #include <memory>
+#include <span>
 
 #include <tandem/device.hpp>
 
@@ -11,6 +15,11 @@ namespace driver {
 class Event;
 }
 class QueueState;
+class Argument;
+class Graph;
+class Items;
+class Kernel;
+struct LaunchOptions;
 
 /// A point in a queue. A handle: copies refer to the same point. Outlives its queue. Thread safe.
 class Event {
@@ -25,6 +34,8 @@ public:
     /// Blocks until all work before the point is done. Throws what that work failed with: device_lost for a fault on the device.
     /// Native calls: cuEventSynchronize; clWaitForEvents.
     void wait() const;
+    /// The same for `timeout` at most: false where the work was not done by then. It goes on.
+    [[nodiscard]] bool wait_for(std::chrono::nanoseconds timeout) const;
 
     /// For core/ alone.
     Event(const Device& device, std::shared_ptr<driver::Event> event) : device_(device.state()), event_(std::move(event)) {}
@@ -63,6 +74,43 @@ public:
 
     /// Blocks until everything submitted is done. Throws what it failed with. Native calls: cuStreamSynchronize; clFinish.
     void synchronize();
+    /// The same for `timeout` at most. Throws timed_out where the work was not done by then; it goes on, and may be waited for
+    /// again, or given up.
+    void synchronize(std::chrono::nanoseconds timeout);
+
+    /// Gives the queue up: nothing waits for its work any more, neither this object's end nor the process's, and the memory that
+    /// the work uses stays taken until the process ends. For a kernel that does not come to an end. The queue has no device
+    /// afterwards. Device handles of before stay what they were; `open_device` opens the device anew: on OpenCL in another
+    /// context, which works as far as the device still does, while on CUDA a hung kernel leaves room beside it or does not, and
+    /// one that has faulted needs a new process.
+    void abandon() noexcept;
+
+    /// Runs a kernel of the caller's once for each of `items`, with `arguments` in the order of its parameters:
+    /// `queue.launch(kernel, n, {read(x), write(y), value(2.0F)})`. Needs <tandem/kernel.hpp>, as do all calls below.
+    ///
+    /// CUDA rounds the items up to whole blocks, and so does OpenCL where a group is given: kernels get the count as a value and
+    /// check their own bounds. Nothing is passed that is not in the list. With no group, OpenCL runs exactly the items, which for
+    /// counts without small factors makes for slow groups on some GPUs.
+    ///
+    /// Does not wait. No items do nothing, once all is checked. Throws invalid_argument for arguments that the kernel does not
+    /// take, as far as the driver tells (count and sizes, on OpenCL kinds too), a group that is larger than the kernel's limit,
+    /// arrays of another device, in read-only memory that is written to, or mapped for the host; unsupported for an array that
+    /// spans several of the device's allocations, naming the largest. A fault in the kernel is what waiting throws, later.
+    /// Native calls: cuLaunchKernel; clSetKernelArg, clEnqueueNDRangeKernel.
+    void launch(const Kernel& kernel, const Items& items, std::initializer_list<Argument> arguments);
+    void launch(const Kernel& kernel, const Items& items, std::initializer_list<Argument> arguments,
+                const LaunchOptions& options);
+    void launch(const Kernel& kernel, const Items& items, std::span<const Argument> arguments, const LaunchOptions& options);
+
+    /// Records what `work` puts on this queue instead of doing it: launches, operations and copies within the device. Needs
+    /// <tandem/graph.hpp>. Throws invalid_argument for what can't be recorded: waiting, events, maps of what is used, and copies
+    /// from and to the host; whatever `work` throws ends the recording. Native calls: cuStreamBeginCapture, cuGraphInstantiate;
+    /// clCreateCommandBufferKHR.
+    [[nodiscard]] Graph record_graph(const std::function<void()>& work);
+    /// Does what was recorded, with the arguments and the values of then. Does not wait. Throws invalid_argument for a graph of
+    /// another device, or while memory that it uses is mapped for the host. Native calls: cuGraphLaunch;
+    /// clEnqueueCommandBufferKHR; else those of the operations, one by one.
+    void replay(const Graph& graph);
 
     /// For core/ alone.
     [[nodiscard]] QueueState& state() const {

@@ -9,6 +9,9 @@
 #include <tandem/error.hpp>
 #include <tandem/fence.hpp>
 #include <tandem/grant.hpp>
+#include <tandem/graph.hpp>
+#include <tandem/host_function.hpp>
+#include <tandem/kernel.hpp>
 #include <tandem/load.hpp>
 #include <tandem/mapped_file.hpp>
 #include <tandem/npy.hpp>
