@@ -101,6 +101,11 @@ public:
     void check(std::span<const Argument> arguments) const {
         if (arguments.size() > driver::max_launch_arguments)
             refuse(fmt::format("{} arguments: {} at most", arguments.size(), driver::max_launch_arguments));
+        std::size_t passed = 0;
+        for (const Argument& argument : arguments)
+            passed += takes_place(argument) ? std::size_t{1} : 0;
+        if (info_.parameters && passed != info_.parameters->size())
+            refuse(fmt::format("{} arguments are given, the kernel takes {}", passed, info_.parameters->size()));
         std::size_t position = 0;
         std::uint64_t local_bytes = 0;
         for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -113,12 +118,10 @@ public:
                                    ? info_.max_local_bytes + 1
                                    : (argument.size_bytes_ + rest) / (rest + 1) * (rest + 1);
             }
-            if (is_local && !info_.has_local_parameters) continue;
-            if (info_.parameters && position < info_.parameters->size()) check(i, argument, (*info_.parameters)[position]);
+            if (!takes_place(argument)) continue;
+            if (info_.parameters) check(i, argument, (*info_.parameters)[position]);
             ++position;
         }
-        if (info_.parameters && position != info_.parameters->size())
-            refuse(fmt::format("{} arguments are given, the kernel takes {}", position, info_.parameters->size()));
         // Each part is rounded up for CUDA, so a single one may well fill what there is.
         if (local_bytes >= info_.max_local_bytes + driver::local_alignment)
             refuse(fmt::format("{} bytes of local memory: there are {}", local_bytes, info_.max_local_bytes));
@@ -155,6 +158,11 @@ public:
 private:
     [[noreturn]] void refuse(const std::string& what) const {
         throw Error(ErrorCode::invalid_argument, fmt::format("launch of {}: {}", info_.name, what));
+    }
+
+    // Whether it is one of the kernel's parameters.
+    [[nodiscard]] bool takes_place(const Argument& argument) const noexcept {
+        return argument.kind_ != Argument::Kind::local || info_.has_local_parameters;
     }
 
     void check(std::size_t index, const Argument& argument, const ParameterInfo& parameter) const {
