@@ -40,6 +40,8 @@ Candidate parallel_write(const std::string& folder, std::size_t bytes, int threa
 
 /// Launches of a small kernel through the driver itself, `repeats` of them a run.
 Candidate cuda_raw_launch(int repeats);
+/// `launches` of the same kernel captured as a graph, which is launched `repeats` times a run and then waited for.
+Candidate cuda_raw_graph(int launches, int repeats);
 Candidate opencl_raw_launch(const std::string& platform, const std::string& name, int repeats);
 
 }  // namespace tandem::bench

@@ -208,4 +208,24 @@ Candidate cuda_raw_launch(int repeats) {
             [=] { check(cudaStreamSynchronize(stream->handle)); }};
 }
 
+Candidate cuda_raw_graph(int launches, int repeats) {
+    auto arrays = std::make_shared<Arrays>(4096);
+    auto stream = std::make_shared<Stream>();
+    check(cudaStreamBeginCapture(stream->handle, cudaStreamCaptureModeRelaxed));
+    for (int i = 0; i < launches; ++i) {
+        small_kernel<<<4, 256, 0, stream->handle>>>(static_cast<float*>(arrays->out), static_cast<const float*>(arrays->a),
+                                                    static_cast<const float*>(arrays->b), 1024);
+    }
+    cudaGraph_t graph{};
+    cudaGraphExec_t executable{};
+    check(cudaStreamEndCapture(stream->handle, &graph));
+    check(cudaGraphInstantiate(&executable, graph, 0));
+    check(cudaGraphDestroy(graph));
+    return {"cudaGraphLaunch", [=] {
+                for (int i = 0; i < repeats; ++i)
+                    check(cudaGraphLaunch(executable, stream->handle));
+                check(cudaStreamSynchronize(stream->handle));
+            }};
+}
+
 }  // namespace tandem::bench

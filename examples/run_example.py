@@ -20,6 +20,7 @@ def main():
         "mapped_files": ["4000", "sum.npy", "a.npy", "b.npy", "a.npy"],
         "raw_complex": ["recording.raw"],
         "large_file": ["a.npy", "twice.npy"],
+        "own_kernel": ["a.npy", "clipped.npy"],
         "archive": ["ab.npz", "a", "b", "sum.npz"],
     }.get(program.name, [])
     with tempfile.TemporaryDirectory() as folder:
@@ -32,7 +33,7 @@ def main():
         (a + 1j * b).astype(np.complex64).tofile(folder / "recording.raw")
         subprocess.run([program, *arguments], cwd=folder, check=True)
         expected = {"first_program": {"sum.npy": a + b}, "add_files": {"sum.npy": a + b}, "double_file": {"twice.npy": a + a},
-                    "large_file": {"twice.npy": a + a},
+                    "large_file": {"twice.npy": a + a}, "own_kernel": {"clipped.npy": np.minimum(2 * a, np.float32(100))},
                     "mapped_files": {"sum.npy": a + b + a}, "archive": {"sum.npz": {"a": a, "sum": a + b}}}
         for name, values in expected.get(program.name, {}).items():
             np.testing.assert_equal(dict(np.load(folder / name)) if name.endswith(".npz") else np.load(folder / name), values)
