@@ -221,7 +221,7 @@ Candidate cuda_raw_graph(int launches, int repeats) {
     check(cudaStreamEndCapture(stream->handle, &graph));
     check(cudaGraphInstantiate(&executable, graph, 0));
     check(cudaGraphDestroy(graph));
-    return {"cudaGraphLaunch", [=] {
+    return {"cudaGraphLaunch", [arrays, stream, executable, repeats] {
                 for (int i = 0; i < repeats; ++i)
                     check(cudaGraphLaunch(executable, stream->handle));
                 check(cudaStreamSynchronize(stream->handle));

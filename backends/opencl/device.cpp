@@ -13,6 +13,8 @@ namespace tandem::opencl {
 namespace {
 
 constexpr std::uint64_t window_granularity_bytes = 4096;
+// What NVIDIA's driver gives for an illegal access, and for whatever the process asks it for from then on.
+constexpr cl_int nvidia_fault = -9999;
 
 template <class Object, class Query>
 std::string text(Query query, Object object, cl_uint what) {
@@ -99,6 +101,13 @@ std::vector<cl_device_id> devices_of(cl_platform_id platform) {
 ContextHandle create_context(cl_device_id device, std::string_view spec) {
     cl_int status = CL_SUCCESS;
     ContextHandle context(api().clCreateContext(nullptr, 1, &device, nullptr, nullptr, &status));
+    if (status == nvidia_fault) {
+        throw Error(ErrorCode::device_lost,
+                    fmt::format("{}: clCreateContext: {}: after a fault NVIDIA's driver gives a process no other context: a new "
+                                "process is needed",
+                                spec, status),
+                    status);
+    }
     check(status, Stage::setup, spec, "clCreateContext");
     return context;
 }

@@ -30,6 +30,9 @@ private:
 
 /// An in-order command queue. Commands that cross a window's end are split there.
 ///
+/// Graphs are replayed call by call. cl_khr_command_buffer is provisional (0.9); the one driver at hand that offers it, PoCL 3.1,
+/// runs recorded kernels with the arguments that they have at the end of the recording, and no faster.
+///
 /// OpenCL lets a driver keep commands back until a flush, so there is one after `record`, after each command that is large enough
 /// to hide its cost, and after every few small ones.
 class Queue final : public driver::Queue {

@@ -19,7 +19,7 @@ public:
 
     /// Operations that were recorded.
     [[nodiscard]] std::size_t size() const noexcept;
-    /// How it is replayed: "CUDA graph", "OpenCL command buffer" or "one by one".
+    /// How it is replayed: "CUDA graph" or "one by one".
     [[nodiscard]] std::string method() const;
 
     /// For core/ alone.

@@ -80,9 +80,9 @@ public:
 
     /// Gives the queue up: nothing waits for its work any more, neither this object's end nor the process's, and the memory that
     /// the work uses stays taken until the process ends. For a kernel that does not come to an end. The queue has no device
-    /// afterwards. Device handles of before stay what they were; `open_device` opens the device anew: on OpenCL in another
-    /// context, which works as far as the device still does, while on CUDA a hung kernel leaves room beside it or does not, and
-    /// one that has faulted needs a new process.
+    /// afterwards. Device handles of before stay what they were; `open_device` opens the device anew, on OpenCL in another context.
+    /// With PoCL and on the host that works while processors are left. NVIDIA's drivers hold up most of what the process asks of
+    /// the device until a hung kernel ends, and after a fault they want a new process, which errors then say.
     void abandon() noexcept;
 
     /// Runs a kernel of the caller's once for each of `items`, with `arguments` in the order of its parameters:
@@ -104,12 +104,11 @@ public:
 
     /// Records what `work` puts on this queue instead of doing it: launches, operations and copies within the device. Needs
     /// <tandem/graph.hpp>. Throws invalid_argument for what can't be recorded: waiting, events, maps of what is used, and copies
-    /// from and to the host; whatever `work` throws ends the recording. Native calls: cuStreamBeginCapture, cuGraphInstantiate;
-    /// clCreateCommandBufferKHR.
+    /// from and to the host; whatever `work` throws ends the recording. Native calls: cuStreamBeginCapture, cuGraphInstantiate.
     [[nodiscard]] Graph record_graph(const std::function<void()>& work);
     /// Does what was recorded, with the arguments and the values of then. Does not wait. Throws invalid_argument for a graph of
-    /// another device, or while memory that it uses is mapped for the host. Native calls: cuGraphLaunch;
-    /// clEnqueueCommandBufferKHR; else those of the operations, one by one.
+    /// another device, or while memory that it uses is mapped for the host. Native calls: cuGraphLaunch; else those of the
+    /// operations, one by one.
     void replay(const Graph& graph);
 
     /// For core/ alone.

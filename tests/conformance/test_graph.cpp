@@ -64,6 +64,25 @@ TEST_CASE("a graph keeps what it uses alive, and its replays keep the graph") {
     CHECK(all_are(y, 60.0F));
 }
 
+TEST_CASE("launches and operations alone, each with the values of its own") {
+    const Kernel kernel = axpy_kernel();
+    Queue queue(device());
+    const Array ones = filled(1.0F), twos = filled(2.0F), y = filled(0.0F), z = filled(0.0F);
+    const Graph graph = queue.record_graph([&] {
+        for (int i = 1; i <= 4; ++i)
+            queue.launch(kernel, count(),
+                         {read(i % 2 == 0 ? twos : ones), read_write(y), value(static_cast<float>(i)), value(count())});
+        twice(queue, y, z);
+    });
+    CHECK(graph.size() == 5);
+    // What was recorded is not what the kernel is used for meanwhile.
+    queue.launch(kernel, count(), {read(twos), read_write(y), value(0.5F), value(count())});
+    for (int i = 0; i < 30; ++i)
+        queue.replay(graph);
+    CHECK(all_are(y, 1.0F + 30.0F * 16.0F));  // 1 + 2 * 2 + 3 + 2 * 4
+    CHECK(all_are(z, 2.0F + 60.0F * 16.0F));
+}
+
 TEST_CASE("operations of the library with layouts of their own are recorded too") {
     Queue queue(device());
     const Array wide = make_array(float32, {20, 30}), tall = make_array(float32, {30, 20});

@@ -58,6 +58,7 @@ TEST_CASE("a source that does not build: the compiler's log, with the caller's l
     source.cuda = "#line 70 \"elsewhere\"\n" + source.cuda;
     source.opencl = "#line 70 \"elsewhere\"\n" + source.opencl;
     const std::string message = build_error(source);
+    INFO(message);
     CHECK(message.find(is_on("cuda") ? "elsewhere(73)" : ":73:") != std::string::npos);
 }
 
