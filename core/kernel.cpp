@@ -236,7 +236,10 @@ Kernel Device::compile(const KernelSource& source, const std::string& name, cons
     request.spirv = source.spirv;
     request.host_function = source.host ? &source.host : nullptr;
     for (const std::string& define : options.defines) {
-        if (define.empty()) throw Error(ErrorCode::invalid_argument, fmt::format("compile of {}: an empty define", name));
+        // OpenCL's options are one string that is cut at spaces.
+        if (define.empty() || define.find_first_of(" \t\n") != std::string::npos)
+            throw Error(ErrorCode::invalid_argument,
+                        fmt::format("compile of {}: \"{}\" is no define: a word without spaces is", name, define));
         request.cuda_options.push_back("-D" + define);
         request.opencl_options.push_back("-D " + define);
     }

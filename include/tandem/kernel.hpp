@@ -36,7 +36,7 @@ struct KernelSource {
 
 /// How to compile. The lists of words go to the compiler as they stand, behind what the fields above them make.
 struct CompileOptions {
-    std::vector<std::string> defines{};  ///< "NAME" or "NAME=VALUE", for both languages
+    std::vector<std::string> defines{};  ///< "NAME" or "NAME=VALUE" without spaces, for both languages
     /// NVRTC's --use_fast_math; OpenCL's -cl-fast-relaxed-math. Results may differ in the last bits, and for special values more.
     bool fast_math = false;
     std::vector<std::string> cuda{};    ///< for NVRTC: "--std=c++20", "-I/usr/local/cuda/include"

@@ -74,7 +74,9 @@ TEST_CASE("no kernel of that name, no source for this device, options that there
     CHECK_ERROR(ErrorCode::invalid_argument, "there is neither", (void)device().compile(other, "axpy"));
     CHECK_THROWS_AS((void)device().compile(axpy_source, "axpy", {.cuda = {"--no-such-option"}, .opencl = {"-no-such-option"}}),
                     Error);
-    CHECK_ERROR(ErrorCode::invalid_argument, "empty define", (void)device().compile(axpy_source, "axpy", {.defines = {""}}));
+    for (const char* define : {"", "A=1 + 1"})
+        CHECK_ERROR(ErrorCode::invalid_argument, "is no define",
+                    (void)device().compile(axpy_source, "axpy", {.defines = {define}}));
 }
 
 TEST_CASE("images that are none are refused") {
