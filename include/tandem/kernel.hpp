@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tandem/array.hpp>
@@ -74,7 +75,8 @@ public:
     [[nodiscard]] const Device& device() const { return device_; }
 
     /// For core/ alone.
-    Kernel(const Device& device, std::shared_ptr<driver::Kernel> native) : device_(device), native_(std::move(native)) {}
+    Kernel(Device device, std::shared_ptr<driver::Kernel> native) noexcept
+        : device_(std::move(device)), native_(std::move(native)) {}
     [[nodiscard]] const std::shared_ptr<driver::Kernel>& native() const noexcept { return native_; }
 
 private:
