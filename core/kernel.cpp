@@ -193,10 +193,15 @@ static_assert(static_cast<int>(NativeKind::memory) == static_cast<int>(Argument:
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the value's room is not part of an array
 Argument::Argument(const Array& array, Access access, Kind kind) : kind_(kind), access_(access) {
     if (array.count() == 0) return;
-    const ByteRange bytes = byte_range(array);
     memory_ = array.memory();
     device_ = array.device().state().get();
     offset_bytes_ = array.offset_bytes();
+    if (array.is_dense(Order::c) || array.is_dense(Order::fortran)) {
+        first_byte_ = offset_bytes_;
+        size_bytes_ = array.size_bytes();
+        return;
+    }
+    const ByteRange bytes = byte_range(array);
     first_byte_ = static_cast<std::size_t>(bytes.first);
     size_bytes_ = static_cast<std::size_t>(bytes.end - bytes.first);
 }
