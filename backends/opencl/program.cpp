@@ -90,7 +90,7 @@ KernelInfo describe(const Device& device, cl_kernel kernel, const std::string& n
     info.group_items = device.info().type == DeviceType::cpu ? 0 : std::min(gpu_group_items, info.max_group_items);
     cl_ulong local_bytes = 0;
     api().clGetDeviceInfo(device.native(), CL_DEVICE_LOCAL_MEM_SIZE, sizeof local_bytes, &local_bytes, nullptr);
-    const cl_ulong taken = of_group<cl_ulong>(kernel, device.native(), CL_KERNEL_LOCAL_MEM_SIZE, 0);
+    const auto taken = of_group<cl_ulong>(kernel, device.native(), CL_KERNEL_LOCAL_MEM_SIZE, 0);
     info.max_local_bytes = local_bytes - std::min(taken, local_bytes);
     info.has_local_parameters = true;
     cl_uint count = 0;
