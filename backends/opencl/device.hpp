@@ -58,7 +58,7 @@ public:
     [[nodiscard]] WindowPool& window_pool() noexcept { return window_pool_; }
     [[nodiscard]] const ExternalMemoryFunctions& external_memory() const noexcept { return external_memory_; }
     [[nodiscard]] Programs& programs() noexcept { return programs_; }
-    /// What a sub-buffer's offset has to be a multiple of.
+    /// What a sub-buffer's offset has to be a multiple of; 0: its driver's are not to be used.
     [[nodiscard]] std::size_t base_alignment() const noexcept { return base_alignment_; }
     [[nodiscard]] QueueHandle create_queue() const;
 

@@ -241,7 +241,8 @@ Memory::SvmPointer Memory::allocate_svm(std::size_t size_bytes) const {
 
 Memory::Start Memory::start_at(const Place& at) const {
     if (at.offset_bytes == 0) return {at.window, at.id};
-    const bool is_aligned = at.offset_bytes % device_->base_alignment() == 0;
+    const std::size_t alignment = device_->base_alignment();
+    const bool is_aligned = alignment != 0 && at.offset_bytes % alignment == 0;
     if (!is_aligned && !is_always_mapped_) return {nullptr, 0};
     const std::lock_guard lock(mutex_);
     for (const Inner& inner : inner_) {

@@ -213,10 +213,14 @@ void Program::set_buffer(cl_uint index, const driver::KernelArgument& argument) 
         const Memory::Place at = memory.place(argument.offset_bytes);
         start = argument.kind == driver::KernelArgument::Kind::base ? Memory::Start{at.window, at.id} : memory.start_at(at);
         if (start.buffer == nullptr) {
-            throw Error(ErrorCode::invalid_argument,
-                        fmt::format("{}: launch of {}: argument {} starts at byte {} of its allocation, which is no multiple of "
-                                    "{}, the device's base address alignment: pass its base and its offset",
-                                    device_->spec(), info().name, index, at.offset_bytes, device_->base_alignment()));
+            const std::size_t alignment = device_->base_alignment();
+            throw Error(
+                ErrorCode::invalid_argument,
+                fmt::format("{}: launch of {}: argument {} starts at byte {} of its allocation, {}: pass its base and its "
+                            "offset",
+                            device_->spec(), info().name, index, at.offset_bytes,
+                            alignment == 0 ? std::string("into which this driver takes no pointers")
+                                           : fmt::format("which is no multiple of {}, the base address alignment", alignment)));
         }
     }
     Bound& bound = bound_[index];

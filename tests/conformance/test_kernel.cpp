@@ -236,8 +236,8 @@ TEST_CASE("arrays that start anywhere") {
             INFO(std::string(error.what()));
             CHECK(device().info().backend == "opencl");
             CHECK(error.code() == ErrorCode::invalid_argument);
-            CHECK(std::string(error.what()).find("base address alignment") != std::string::npos);
-            CHECK((start % 512 != 0 || options().kind == MemoryKind::adopted));
+            CHECK(std::string(error.what()).find("pass its base and its offset") != std::string::npos);
+            CHECK((start != 0 || options().kind == MemoryKind::adopted));
         }
         CHECK(values_of<std::uint8_t>(fresh) == expected);
     }
