@@ -49,6 +49,7 @@ private:
     std::string version_;
     std::vector<int> architectures_;  // those that it compiles for; empty where it does not tell
 
+    // NOLINTBEGIN(readability-identifier-naming): the library's own names
     int (*nvrtcVersion_)(int*, int*);
     const char* (*nvrtcGetErrorString_)(int);
     int (*nvrtcCreateProgram_)(Program*, const char*, const char*, int, const char* const*, const char* const*);
@@ -64,6 +65,7 @@ private:
     int (*nvrtcGetCUBIN_)(Program, char*);
     int (*nvrtcGetNumSupportedArchs_)(int*);
     int (*nvrtcGetSupportedArchs_)(int*);
+    // NOLINTEND(readability-identifier-naming)
 };
 
 }  // namespace tandem::cuda

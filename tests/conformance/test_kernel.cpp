@@ -113,7 +113,7 @@ TEST_CASE("two and three dimensions, with and without groups") {
     for (const Case& c :
          {Case{{5, 3}, {}}, Case{{33, 17}, {}}, Case{{33, 17}, {8, 4}}, Case{{1, 257}, {}}, Case{{7, 5, 3}, {}},
           Case{{7, 5, 3}, {4, 2, 2}}, Case{{31, 8, 4}, {}}, Case{{1, 1, 1}, {}}, Case{{3, 0}, {}}, Case{{0, 3, 3}, {2, 2, 2}}}) {
-        const auto [nx, ny, nz] = c.items.counts();
+        const std::int64_t nx = c.items.counts()[0], ny = c.items.counts()[1], nz = c.items.counts()[2];
         CAPTURE(nx);
         CAPTURE(ny);
         CAPTURE(nz);
@@ -140,7 +140,7 @@ TEST_CASE("two and three dimensions, with and without groups") {
 TEST_CASE("values of every size arrive as they are") {
     const Kernel kernel = device().compile(with_host(host_kernel([](std::size_t, std::int32_t* out, signed char c, short s, int i,
                                                                     std::int64_t l, float f, Pair pair, Many many) {
-                                               out[0] = c;
+                                               out[0] = c;  // NOLINT(bugprone-signed-char-misuse): its sign is what is tested
                                                out[1] = s;
                                                out[2] = i;
                                                out[3] = static_cast<int>(l >> 32);
