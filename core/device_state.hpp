@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/driver.hpp"
+#include "core/expression/cache.hpp"
 #include "core/queue_state.hpp"
 #include "core/transport/transport.hpp"
 
@@ -18,6 +19,7 @@ struct DeviceState {
 
     const std::shared_ptr<driver::Device> native;
     Transport transport;
+    expression::Cache expressions;
 
     std::shared_ptr<QueueState> make_queue();
 

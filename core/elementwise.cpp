@@ -150,9 +150,10 @@ void run_elementwise(Queue& queue, Op op, std::initializer_list<const Array*> in
     if (call.contiguous) {
         split(call, sink);
     } else {
-        std::vector<const Array*> operands{&out};
-        operands.insert(operands.end(), inputs.begin(), inputs.end());
-        split_strided(call, operands, sink);
+        std::vector<const Strides*> strides_bytes{&out.strides_bytes()};
+        for (const Array* in : inputs)
+            strides_bytes.push_back(&in->strides_bytes());
+        split_strided(call, out.shape(), strides_bytes, sink);
     }
 }
 

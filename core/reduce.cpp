@@ -98,7 +98,7 @@ void Reduction::add(Queue& queue, const Array& chunk) {
         call.shape[0] = chunk.count();
         split(call, sink);
     } else {
-        split_strided(call, {&chunk}, sink);
+        split_strided(call, chunk.shape(), {&chunk.strides_bytes()}, sink);
     }
     count_ += chunk.count();
 }

@@ -5,34 +5,43 @@
 #include <numeric>
 #include <optional>
 
+#include "core/expression/walk.hpp"
+
 namespace tandem {
 namespace {
 
 using driver::Operand;
-using driver::Walk;
+
+std::size_t item_bytes(const driver::Walk& call, std::size_t /*operand*/) noexcept {
+    return size_bytes(call.dtype);
+}
 
 struct Extent {
     std::int64_t first, end;  // byte offsets in the memory: of the lowest element, and behind the highest
 };
 
-Extent extent(const Walk& call, const Operand& operand) noexcept {
+template <class Walk>
+Extent extent(const Walk& call, std::size_t index) noexcept {
+    const Operand& operand = call.operands[index];
     Extent bytes{static_cast<std::int64_t>(operand.offset_bytes), static_cast<std::int64_t>(operand.offset_bytes)};
     for (int d = 0; d < call.dimensions; ++d) {
         const std::int64_t span =
             operand.strides_bytes[static_cast<std::size_t>(d)] * (call.shape[static_cast<std::size_t>(d)] - 1);
         (span < 0 ? bytes.first : bytes.end) += span;
     }
-    bytes.end += static_cast<std::int64_t>(size_bytes(call.dtype));
+    bytes.end += static_cast<std::int64_t>(item_bytes(call, index));
     return bytes;
 }
 
-bool in_one_window(const Walk& call, const Operand& operand) noexcept {
-    const auto window = static_cast<std::int64_t>(operand.memory->window_bytes());
-    const Extent bytes = extent(call, operand);
+template <class Walk>
+bool in_one_window(const Walk& call, std::size_t index) noexcept {
+    const auto window = static_cast<std::int64_t>(call.operands[index].memory->window_bytes());
+    const Extent bytes = extent(call, index);
     return bytes.first / window == (bytes.end - 1) / window;
 }
 
 // The part of `call` from `begin` on, `count` long, along one dimension.
+template <class Walk>
 Walk part(const Walk& call, std::size_t dimension, std::int64_t begin, std::int64_t count) noexcept {
     Walk piece = call;
     piece.shape[dimension] = count;
@@ -47,12 +56,14 @@ Walk part(const Walk& call, std::size_t dimension, std::int64_t begin, std::int6
 
 // Where to cut `dimension`, which has more than one element, for `operand`, which crosses a window's end: behind the last index
 // whose elements all lie before it, or behind the first index where that one crosses already.
-std::int64_t cut(const Walk& call, const Operand& operand, std::size_t dimension) noexcept {
+template <class Walk>
+std::int64_t cut(const Walk& call, std::size_t index, std::size_t dimension) noexcept {
+    const Operand& operand = call.operands[index];
     const std::int64_t count = call.shape[dimension];
     const std::int64_t stride = operand.strides_bytes[dimension];
-    if (stride < 0) return count / 2;  // rare, and halving ends just as surely
+    if (stride <= 0) return count / 2;  // rare, and halving ends just as surely
     const auto window = static_cast<std::int64_t>(operand.memory->window_bytes());
-    const Extent bytes = extent(call, operand);
+    const Extent bytes = extent(call, index);
     const std::int64_t boundary = (bytes.first / window + 1) * window;
     const std::int64_t one_index = bytes.end - bytes.first - stride * (count - 1);
     if (boundary - one_index < bytes.first) return 1;
@@ -61,6 +72,7 @@ std::int64_t cut(const Walk& call, const Operand& operand, std::size_t dimension
 
 }  // namespace
 
+template <class Walk>
 void merge_dimensions(Walk& call) noexcept {
     const auto operands = static_cast<std::size_t>(call.operand_count);
     int kept = 0;
@@ -86,29 +98,32 @@ void merge_dimensions(Walk& call) noexcept {
                 call.operands[i].strides_bytes[to] = call.operands[i].strides_bytes[from];
         }
     }
-    const auto item_bytes = static_cast<std::int64_t>(size_bytes(call.dtype));
+    const auto item = [&](std::size_t i) { return static_cast<std::int64_t>(item_bytes(call, i)); };
     if (kept == 0) {  // one element
         call.shape[0] = 1;
         for (std::size_t i = 0; i < operands; ++i)
-            call.operands[i].strides_bytes[0] = item_bytes;
+            call.operands[i].strides_bytes[0] = item(i);
         kept = 1;
     }
     call.dimensions = kept;
-    call.contiguous = kept == 1 && std::all_of(call.operands.begin(), call.operands.begin() + call.operand_count,
-                                               [&](const Operand& operand) { return operand.strides_bytes[0] == item_bytes; });
+    call.contiguous = kept == 1;
+    for (std::size_t i = 0; i < operands; ++i)
+        call.contiguous = call.contiguous && call.operands[i].strides_bytes[0] == item(i);
 }
 
 namespace {
 
-// The first operand that crosses a window's end, or null.
-const Operand* find_crossing(const Walk& call) noexcept {
+// The first operand that crosses a window's end.
+template <class Walk>
+std::optional<std::size_t> find_crossing(const Walk& call) noexcept {
     for (std::size_t i = 0; i < static_cast<std::size_t>(call.operand_count); ++i) {
-        if (!in_one_window(call, call.operands[i])) return &call.operands[i];
+        if (!in_one_window(call, i)) return i;
     }
-    return nullptr;
+    return std::nullopt;
 }
 
 // The dimension that spans most of the operand's bytes; none where there is one element.
+template <class Walk>
 std::optional<std::size_t> widest_dimension(const Walk& call, const Operand& operand) noexcept {
     std::optional<std::size_t> widest;
     std::int64_t most = -1;
@@ -124,48 +139,48 @@ std::optional<std::size_t> widest_dimension(const Walk& call, const Operand& ope
 
 }  // namespace
 
-void split(const Walk& call, PieceSink& sink) {
+template <class Walk>
+void split(const std::type_identity_t<Walk>& call, PieceSinkOf<Walk>& sink) {
     // What is cut off is recursed into, what remains is looped over: the depth grows with operands and dimensions, not with
     // windows.
     Walk rest = call;
     for (;;) {
-        const Operand* crossing = find_crossing(rest);
-        if (crossing == nullptr) return sink.take(rest);
-        const std::optional<std::size_t> widest = widest_dimension(rest, *crossing);
+        const std::optional<std::size_t> crossing = find_crossing(rest);
+        if (!crossing) return sink.take(rest);
+        const std::optional<std::size_t> widest = widest_dimension(rest, rest.operands[*crossing]);
         if (!widest) return sink.take_straddling(rest);
         const std::int64_t at = cut(rest, *crossing, *widest);
-        split(part(rest, *widest, 0, at), sink);
+        split<Walk>(part(rest, *widest, 0, at), sink);
         rest = part(rest, *widest, at, rest.shape[*widest] - at);
     }
 }
 
 namespace {
 
-// Dimensions of more than one element in the order in which the array's memory is walked, outermost first.
-std::vector<std::size_t> walking_order(const Array& array) {
-    std::vector<std::size_t> order(array.dimensions());
+// Dimensions of more than one element in the order in which the first operand's memory is walked, outermost first.
+std::vector<std::size_t> walking_order(const Shape& shape, const Strides& strides_bytes) {
+    std::vector<std::size_t> order(shape.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::erase_if(order, [&](std::size_t d) { return array.shape()[d] == 1; });
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return std::abs(array.strides_bytes()[a]) > std::abs(array.strides_bytes()[b]);
-    });
+    std::erase_if(order, [&](std::size_t d) { return shape[d] == 1; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return std::abs(strides_bytes[a]) > std::abs(strides_bytes[b]); });
     return order;
 }
 
 // A call for every index of `outer` dimensions, which are more than a kernel walks by itself.
-void split_outer(Walk call, const std::vector<const Array*>& operands, const std::vector<std::size_t>& outer, std::size_t depth,
-                 PieceSink& sink) {
+template <class Walk>
+void split_outer(Walk call, const Shape& shape, const std::vector<const Strides*>& strides_bytes,
+                 const std::vector<std::size_t>& outer, std::size_t depth, PieceSinkOf<Walk>& sink) {
     if (depth == outer.size()) {
         merge_dimensions(call);
-        split(call, sink);
+        split<Walk>(call, sink);
         return;
     }
     const std::size_t dimension = outer[depth];
-    for (std::int64_t index = 0; index < operands[0]->shape()[dimension]; ++index) {
-        split_outer(call, operands, outer, depth + 1, sink);
-        for (std::size_t i = 0; i < operands.size(); ++i) {
-            const auto offset =
-                static_cast<std::int64_t>(call.operands[i].offset_bytes) + operands[i]->strides_bytes()[dimension];
+    for (std::int64_t index = 0; index < shape[dimension]; ++index) {
+        split_outer(call, shape, strides_bytes, outer, depth + 1, sink);
+        for (std::size_t i = 0; i < strides_bytes.size(); ++i) {
+            const auto offset = static_cast<std::int64_t>(call.operands[i].offset_bytes) + (*strides_bytes[i])[dimension];
             call.operands[i].offset_bytes = static_cast<std::size_t>(offset);
         }
     }
@@ -173,27 +188,30 @@ void split_outer(Walk call, const std::vector<const Array*>& operands, const std
 
 }  // namespace
 
-void split_strided(Walk call, const std::vector<const Array*>& operands, PieceSink& sink) {
-    const Array& first = *operands[0];
+template <class Walk>
+void split_strided(std::type_identity_t<Walk> call, const Shape& shape, const std::vector<const Strides*>& strides_bytes,
+                   PieceSinkOf<Walk>& sink) {
+    const std::size_t operands = strides_bytes.size();
     struct Dimension {
         std::int64_t count;
-        std::array<std::int64_t, max_operands> strides_bytes;
+        std::array<std::int64_t, std::tuple_size_v<decltype(Walk::operands)>> strides_bytes;
     };
-    const std::vector<std::size_t> order = walking_order(first);
+    const std::vector<std::size_t> order = walking_order(shape, *strides_bytes[0]);
     // Whatever exceeds a kernel's dimensions even after merging is looped over here. Merging is tried on the innermost ones
     // first, so only dimensions that truly can't be merged count.
     std::vector<Dimension> walks;
     std::vector<std::size_t> outer;
     for (std::size_t k = order.size(); k-- > 0;) {
         const std::size_t d = order[k];
-        Dimension walk{first.shape()[d], {}};
-        for (std::size_t i = 0; i < operands.size(); ++i)
-            walk.strides_bytes[i] = operands[i]->strides_bytes()[d];
+        Dimension walk{shape[d], {}};
+        for (std::size_t i = 0; i < operands; ++i)
+            walk.strides_bytes[i] = (*strides_bytes[i])[d];
         if (!walks.empty()) {
             Dimension& inner = walks.back();
-            const bool dense = std::equal(
-                walk.strides_bytes.begin(), walk.strides_bytes.begin() + call.operand_count, inner.strides_bytes.begin(),
-                [&](std::int64_t outside, std::int64_t inside) { return outside == inside * inner.count; });
+            const bool dense =
+                std::equal(walk.strides_bytes.begin(), walk.strides_bytes.begin() + static_cast<std::ptrdiff_t>(operands),
+                           inner.strides_bytes.begin(),
+                           [&](std::int64_t outside, std::int64_t inside) { return outside == inside * inner.count; });
             if (dense) {
                 inner.count *= walk.count;
                 continue;
@@ -211,16 +229,16 @@ void split_strided(Walk call, const std::vector<const Array*>& operands, PieceSi
     for (std::size_t k = 0; k < walks.size(); ++k) {
         const std::size_t to = walks.size() - 1 - k;
         call.shape[to] = walks[k].count;
-        for (std::size_t i = 0; i < operands.size(); ++i)
+        for (std::size_t i = 0; i < operands; ++i)
             call.operands[i].strides_bytes[to] = walks[k].strides_bytes[i];
     }
-    split_outer(call, operands, outer, 0, sink);
+    split_outer<Walk>(call, shape, strides_bytes, outer, 0, sink);
 }
 
-driver::Walk StraddleScratch::fetch(const Walk& element, int first) {
+driver::Walk StraddleScratch::fetch(const driver::Walk& element, int first) {
     if (memory_ == nullptr) memory_ = device_.allocate(slot_bytes * max_operands, MemoryKind::device);
     submission_.use(memory_);
-    Walk moved = element;
+    driver::Walk moved = element;
     for (int i = 0; i < element.operand_count; ++i) {
         const Operand& operand = element.operands[static_cast<std::size_t>(i)];
         Operand& slot = moved.operands[static_cast<std::size_t>(i)];
@@ -233,5 +251,13 @@ driver::Walk StraddleScratch::fetch(const Walk& element, int first) {
     }
     return moved;
 }
+
+#define TANDEM_X(Walk)                                          \
+    template void merge_dimensions(Walk&) noexcept;             \
+    template void split<Walk>(const Walk&, PieceSinkOf<Walk>&); \
+    template void split_strided<Walk>(Walk, const Shape&, const std::vector<const Strides*>&, PieceSinkOf<Walk>&);
+TANDEM_X(driver::Walk)
+TANDEM_X(expression::Walk)
+#undef TANDEM_X
 
 }  // namespace tandem

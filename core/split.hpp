@@ -2,6 +2,7 @@
 // From arrays to calls that kernels can run: cut along the windows of the operands' memory, and to the dimensions that a kernel
 // walks.
 
+#include <type_traits>
 #include <vector>
 
 #include "core/driver.hpp"
@@ -10,19 +11,23 @@
 
 namespace tandem {
 
+// Walks are driver::Walk and expression::Walk: what is a template here exists for these two.
+
 /// What takes the pieces of a call, and submits them.
-class PieceSink {
+template <class Walk>
+class PieceSinkOf {
 public:
-    PieceSink() = default;
-    virtual ~PieceSink() = default;
-    PieceSink(const PieceSink&) = delete;
-    PieceSink& operator=(const PieceSink&) = delete;
+    PieceSinkOf() = default;
+    virtual ~PieceSinkOf() = default;
+    PieceSinkOf(const PieceSinkOf&) = delete;
+    PieceSinkOf& operator=(const PieceSinkOf&) = delete;
 
     /// Each operand lies in one window.
-    virtual void take(const driver::Walk& piece) = 0;
+    virtual void take(const Walk& piece) = 0;
     /// One element, of which at least one operand has bytes on both sides of a window's end.
-    virtual void take_straddling(const driver::Walk& element) = 0;
+    virtual void take_straddling(const Walk& element) = 0;
 };
+using PieceSink = PieceSinkOf<driver::Walk>;
 
 /// Memory of one window that stands in for elements that lie across a window's end, allocated when it is first asked for.
 class StraddleScratch {
@@ -43,13 +48,17 @@ private:
 
 /// Drops dimensions of one element, merges those that lie densely behind each other in every operand, and notes whether the call
 /// is contiguous.
-void merge_dimensions(driver::Walk& call) noexcept;
+template <class Walk>
+void merge_dimensions(Walk& call) noexcept;
 
 /// Gives `sink` the pieces of `call`, whose dimensions are merged, that its operands' windows ask for.
-void split(const driver::Walk& call, PieceSink& sink);
+template <class Walk>
+void split(const std::type_identity_t<Walk>& call, PieceSinkOf<Walk>& sink);
 
-/// Gives `sink` the pieces of a walk over `operands`, arrays of one shape, in the order in which the first one's memory runs.
-/// `call` has their dtype, memory and offsets.
-void split_strided(driver::Walk call, const std::vector<const Array*>& operands, PieceSink& sink);
+/// Gives `sink` the pieces of a walk over operands of one shape, given by their strides in bytes, in the order in which the first
+/// one's memory runs. `call` has their memory and offsets.
+template <class Walk>
+void split_strided(std::type_identity_t<Walk> call, const Shape& shape, const std::vector<const Strides*>& strides_bytes,
+                   PieceSinkOf<Walk>& sink);
 
 }  // namespace tandem

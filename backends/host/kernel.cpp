@@ -4,12 +4,9 @@
 #include <cstring>
 
 #include "backends/host/memory.hpp"
+#include "core/instruction_set.hpp"
 #include "core/thread_pool.hpp"
 #include "kernels/host_kernels.hpp"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 namespace tandem {
 
@@ -29,14 +26,6 @@ extern const HostReducers host_kernels_reduce_x86_64_v4;
 namespace tandem::host {
 namespace {
 
-#if defined(__x86_64__)
-// clang's __builtin_cpu_supports does not know it.
-bool cpu_supports_f16c() noexcept {
-    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
-}
-#endif
-
 using driver::Elementwise;
 
 // Below this much memory traffic, waking other threads costs more than they save.
@@ -52,17 +41,12 @@ struct Tables {
 
 Tables best_tables() noexcept {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    const bool has_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                        __builtin_cpu_supports("bmi2") && cpu_supports_f16c();
-    const bool has_v4 = has_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                        __builtin_cpu_supports("avx512vl");
+    const InstructionSet best = best_instruction_set();
 #define TANDEM_X(name, inputs) &host_kernels_##name##_x86_64_v4,
-    if (has_v4) return {{TANDEM_FOR_EACH_OP(TANDEM_X)}, &host_kernels_reduce_x86_64_v4};
+    if (best == InstructionSet::x86_64_v4) return {{TANDEM_FOR_EACH_OP(TANDEM_X)}, &host_kernels_reduce_x86_64_v4};
 #undef TANDEM_X
 #define TANDEM_X(name, inputs) &host_kernels_##name##_x86_64_v3,
-    if (has_v3) return {{TANDEM_FOR_EACH_OP(TANDEM_X)}, &host_kernels_reduce_x86_64_v3};
+    if (best == InstructionSet::x86_64_v3) return {{TANDEM_FOR_EACH_OP(TANDEM_X)}, &host_kernels_reduce_x86_64_v3};
 #undef TANDEM_X
 #endif
 #define TANDEM_X(name, inputs) &host_kernels_##name##_baseline,

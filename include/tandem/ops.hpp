@@ -2,6 +2,7 @@
 // Elementwise operations.
 
 #include <tandem/array.hpp>
+#include <tandem/expression.hpp>
 #include <tandem/queue.hpp>
 
 namespace tandem {
@@ -24,5 +25,37 @@ void twice(Queue& queue, const Array& in_out);
 /// out = in with the bytes of each element in reverse order; each component of a complex number by itself. What makes big-endian
 /// data native.
 void byteswap(Queue& queue, const Array& in, const Array& out);
+
+// The calls below are expressions of one line each: dtypes may differ and are promoted as NumPy's are, the result is cast to the
+// output's dtype as "same kind", and inputs broadcast to the output's shape; see expression.hpp, whose errors theirs are too.
+// Numbers given as C++ values are weak.
+
+/// out = left - right.
+void subtract(Queue& queue, const Array& left, const Array& right, const Array& out);
+/// out = left * right.
+void multiply(Queue& queue, const Array& left, const Array& right, const Array& out);
+/// out = left / right: the true quotient, of integers too.
+void divide(Queue& queue, const Array& left, const Array& right, const Array& out);
+/// out = factor * in.
+void scale(Queue& queue, Scalar factor, const Array& in, const Array& out);
+/// y = a * x + y.
+void axpy(Queue& queue, Scalar a, const Array& x, const Array& y);
+/// Every element of `out` becomes `value`.
+void fill(Queue& queue, const Array& out, Scalar value);
+/// out = in, converted to the output's dtype, whatever it is: floating point to integers without the fraction, complex to real
+/// without the imaginary part.
+void cast(Queue& queue, const Array& in, const Array& out);
+/// out = |in|: real for complex numbers. The lowest signed integer stays itself.
+void abs(Queue& queue, const Array& in, const Array& out);
+void sqrt(Queue& queue, const Array& in, const Array& out);
+void exp(Queue& queue, const Array& in, const Array& out);
+/// The natural logarithm.
+void log(Queue& queue, const Array& in, const Array& out);
+/// out = the smaller of the two; NaN where either is. (`min` is the reduction.)
+void minimum(Queue& queue, const Array& left, const Array& right, const Array& out);
+/// out = the larger of the two; NaN where either is.
+void maximum(Queue& queue, const Array& left, const Array& right, const Array& out);
+/// out = left where `condition` is not zero, right elsewhere.
+void where(Queue& queue, const Array& condition, const Array& left, const Array& right, const Array& out);
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include <tandem/dtype.hpp>
 #include <tandem/error.hpp>
 #include <tandem/fence.hpp>
+#include <tandem/expression.hpp>
 #include <tandem/grant.hpp>
 #include <tandem/graph.hpp>
 #include <tandem/host_function.hpp>
