@@ -432,8 +432,9 @@ private:
                                        [&](const Store& store) { return store.operand == operand; });
         if (same != program_.stores.end()) {
             same->step = stored;
+            same->type = value.type;
         } else {
-            program_.stores.push_back({operand, stored});
+            program_.stores.push_back({operand, stored, value.type});
         }
         assigned_[statement.name] = {{round(stored, to, statement.position), {to, false}}, statement.position, true};
     }

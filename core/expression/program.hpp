@@ -33,6 +33,7 @@ struct Step {
 struct Store {
     std::int32_t operand = -1;
     std::int32_t step = -1;
+    ValueType type;  ///< of the value, before it is cast
 };
 
 struct Program {

@@ -106,6 +106,7 @@ public:
         if (layout != Layout::packs) add_layout(piece);
 
         const std::shared_ptr<driver::Kernel> kernel = kernel_for(layout);
+        submission.use(kernel);
         arguments_.clear();
         for (std::size_t i = 0; i < static_cast<std::size_t>(piece.operand_count); ++i) {
             driver::KernelArgument argument;
