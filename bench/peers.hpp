@@ -10,7 +10,8 @@
 
 namespace tandem::bench {
 
-enum class Job : std::uint8_t { add, twice };
+/// `axpy` is out = alpha * a + b.
+enum class Job : std::uint8_t { add, twice, axpy };
 
 /// Hand-written ways to do one job on arrays of `count` float32 or float64, each repeated `repeats` times a run; they own their
 /// arrays. The last of the device ones is a copy within the device of as many bytes as the job moves.

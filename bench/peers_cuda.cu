@@ -33,9 +33,19 @@ __device__ V sum(V a, V b) {
     }
 }
 
+template <class V, class T>
+__device__ V scaled_sum(T alpha, V a, V b) {
+    if constexpr (sizeof(a.x) == 4) {
+        return {alpha * a.x + b.x, alpha * a.y + b.y, alpha * a.z + b.z, alpha * a.w + b.w};
+    } else {
+        return {alpha * a.x + b.x, alpha * a.y + b.y};
+    }
+}
+
 // `unroll` vectors a thread, a block's width apart, all loaded before the first is used.
-template <class V, int inputs, int unroll>
-__global__ void vector_kernel(V* __restrict__ out, const V* __restrict__ a, const V* __restrict__ b, long long vectors) {
+template <class V, int inputs, bool is_scaled, int unroll>
+__global__ void vector_kernel(V* __restrict__ out, const V* __restrict__ a, const V* __restrict__ b, long long vectors,
+                              decltype(V::x) alpha) {
     const long long first = static_cast<long long>(blockIdx.x) * blockDim.x * unroll + threadIdx.x;
     V left[unroll], right[unroll];
 #pragma unroll
@@ -49,7 +59,7 @@ __global__ void vector_kernel(V* __restrict__ out, const V* __restrict__ a, cons
 #pragma unroll
     for (int k = 0; k < unroll; ++k) {
         const long long i = first + k * static_cast<long long>(blockDim.x);
-        if (i < vectors) out[i] = sum(left[k], right[k]);
+        if (i < vectors) out[i] = is_scaled ? scaled_sum(alpha, left[k], right[k]) : sum(left[k], right[k]);
     }
 }
 
@@ -68,7 +78,7 @@ struct Arrays {
     void *a{}, *b{}, *out{};
 };
 
-template <class V, int inputs, int unroll>
+template <class V, int inputs, bool is_scaled, int unroll>
 Candidate kernel_candidate(const std::shared_ptr<Arrays>& arrays, const std::shared_ptr<Stream>& stream, int threads,
                            int repeats) {
     const auto name = "hand-written kernel, " + std::to_string(threads) + " threads x " + std::to_string(unroll);
@@ -77,15 +87,15 @@ Candidate kernel_candidate(const std::shared_ptr<Arrays>& arrays, const std::sha
                 const long long tile = static_cast<long long>(threads) * unroll;
                 const auto blocks = static_cast<unsigned>((vectors + tile - 1) / tile);
                 for (int i = 0; i < repeats; ++i) {
-                    vector_kernel<V, inputs, unroll>
+                    vector_kernel<V, inputs, is_scaled, unroll>
                         <<<blocks, threads, 0, stream->handle>>>(static_cast<V*>(arrays->out), static_cast<const V*>(arrays->a),
-                                                                 static_cast<const V*>(arrays->b), vectors);
+                                                                 static_cast<const V*>(arrays->b), vectors, 2);
                 }
                 check(cudaStreamSynchronize(stream->handle));
             }};
 }
 
-template <class V, int inputs>
+template <class V, int inputs, bool is_scaled = false>
 std::vector<Candidate> peers(std::int64_t count, std::size_t item_bytes, int repeats) {
     auto arrays = std::make_shared<Arrays>(static_cast<std::size_t>(count) * item_bytes);
     auto stream = std::make_shared<Stream>();
@@ -104,9 +114,9 @@ std::vector<Candidate> peers(std::int64_t count, std::size_t item_bytes, int rep
     };
     std::vector<Candidate> candidates;
     for (const int threads : {128, 256, 512, 1024})
-        candidates.push_back(kernel_candidate<V, inputs, 1>(arrays, stream, threads, repeats));
-    candidates.push_back(kernel_candidate<V, inputs, 2>(arrays, stream, 512, repeats));
-    candidates.push_back(kernel_candidate<V, inputs, 4>(arrays, stream, 256, repeats));
+        candidates.push_back(kernel_candidate<V, inputs, is_scaled, 1>(arrays, stream, threads, repeats));
+    candidates.push_back(kernel_candidate<V, inputs, is_scaled, 2>(arrays, stream, 512, repeats));
+    candidates.push_back(kernel_candidate<V, inputs, is_scaled, 4>(arrays, stream, 256, repeats));
     candidates.push_back({"copy within the device, as many bytes", copy});
     return candidates;
 }
@@ -119,6 +129,7 @@ __global__ void small_kernel(float* out, const float* a, const float* b, int cou
 }  // namespace
 
 std::vector<Candidate> cuda_peers(Job job, bool float64, std::int64_t count, int repeats) {
+    if (job == Job::axpy) return float64 ? peers<double2, 2, true>(count, 8, repeats) : peers<float4, 2, true>(count, 4, repeats);
     if (float64) return job == Job::add ? peers<double2, 2>(count, 8, repeats) : peers<double2, 1>(count, 8, repeats);
     return job == Job::add ? peers<float4, 2>(count, 4, repeats) : peers<float4, 1>(count, 4, repeats);
 }

@@ -24,6 +24,10 @@ __kernel void twice(__global V* out, __global const V* a, __global const V* b) {
     size_t i = get_global_id(0);
     out[i] = a[i] + a[i];
 }
+__kernel void axpy(__global V* out, __global const V* a, __global const V* b, float alpha) {
+    size_t i = get_global_id(0);
+    out[i] = alpha * a[i] + b[i];
+}
 __kernel void small(__global float* out, __global const float* a, __global const float* b, int count) {
     int i = get_global_id(0);
     if (i < count) out[i] = a[i] + b[i];
@@ -129,14 +133,16 @@ std::vector<Candidate> opencl_peers(const std::string& platform, const std::stri
     const std::size_t bytes = static_cast<std::size_t>(count) * (float64 ? 8 : 4);
     auto setup = std::make_shared<Setup>(Setup{Device(platform, name), {}, {}});
     setup->device.make(setup->buffers, bytes);
-    setup->kernel = setup->device.kernel(job == Job::add ? "add" : "twice", float64);
+    setup->kernel = setup->device.kernel(job == Job::add ? "add" : job == Job::twice ? "twice" : "axpy", float64);
     setup->device.set(setup->kernel.get(), setup->buffers);
+    const float alpha = 2;
+    if (job == Job::axpy) require(api().clSetKernelArg(setup->kernel.get(), 3, sizeof alpha, &alpha), "clSetKernelArg");
     const auto run = [=](std::size_t group) {
         for (int i = 0; i < repeats; ++i)
             setup->device.launch(setup->kernel.get(), bytes / 16, group);
         setup->device.finish();
     };
-    const std::size_t moved = bytes * (job == Job::add ? 3 : 2) / 2;
+    const std::size_t moved = bytes * (job == Job::twice ? 2 : 3) / 2;
     const auto copy = [=] {
         for (int i = 0; i < repeats; ++i) {
             for (std::size_t left = moved; left != 0;) {

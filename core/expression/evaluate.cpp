@@ -120,7 +120,6 @@ constexpr std::size_t dimensions_at_most = max_kernel_dimensions;
 // A call's arguments, as kernels are given them.
 struct Call {
     std::array<std::byte*, max_arrays> addresses{};
-    std::uint64_t count = 0;
     const std::uint64_t* uniforms = nullptr;
     const std::uint64_t* first_dimension = nullptr;  // followed by the shape and the strides
 };
@@ -190,11 +189,9 @@ public:
                 std::memcpy(scratch + places_[i] + at, call.uniforms + 2 * k, bytes);
         }
         std::vector<void*> registers(program_->steps.size());
-        for (std::uint64_t item = items.begin[0]; item < items.end[0]; ++item) {
-            const std::uint64_t first = item * static_cast<std::uint64_t>(block_elements);
-            if (first >= call.count) break;
-            const auto count = static_cast<std::int64_t>(
-                std::min<std::uint64_t>(static_cast<std::uint64_t>(block_elements), call.count - first));
+        constexpr auto block = static_cast<std::uint64_t>(block_elements);
+        for (std::uint64_t first = items.begin[0]; first < items.end[0]; first += block) {
+            const auto count = static_cast<std::int64_t>(std::min(block, items.end[0] - first));
             run_block(call, first, count, scratch, registers);
         }
     }
@@ -222,7 +219,6 @@ private:
             call.addresses[i] = base + offset;
         }
         const auto* words = static_cast<const std::uint64_t*>(arguments[2 * arrays]);
-        call.count = words[0];
         call.uniforms = words + head_words;
         if (layout_ != Layout::packs) call.first_dimension = call.uniforms + 2 * program_->uniforms.size();
         return call;
@@ -280,30 +276,21 @@ private:
                 if (is_dense && is_aligned && carrier(dtype(i)) == dtype(i)) direct[i] = at;
             }
         });
+        // An output that is stored to before another's value is read must not be read from where it is.
+        for (std::size_t i = 0; program_->stores.size() > 1 && i < program_->stores.size(); ++i)
+            direct[i] = nullptr;
+        const bool is_direct = writes_directly_ && direct[0] != nullptr;
         for (std::size_t k = 0; k < steps.size(); ++k) {
             registers[k] = scratch + places_[k];
-            if (steps[k].op != StepOp::load) continue;
-            const std::size_t array = program_->array_of(steps[k].operand);
-            if (direct[array] != nullptr && dtype(array) != DType::boolean) {  // whose bytes may be other than 0 and 1
-                registers[k] = direct[array];
-                continue;
+            if (steps[k].op == StepOp::load) {
+                registers[k] = load(call, first, count, direct, k, registers[k]);
+            } else if (loops_[k] != nullptr) {
+                if (is_direct && k + 1 == steps.size()) registers[k] = direct[0];
+                std::array<const void*, 3> arguments{};
+                for (std::size_t a = 0; a < 3 && steps[k].arguments[a] >= 0; ++a)
+                    arguments[a] = registers[static_cast<std::size_t>(steps[k].arguments[a])];
+                loops_[k](registers[k], arguments[0], arguments[1], arguments[2], count);
             }
-            const HostLoad load = loops().loads[static_cast<std::size_t>(dtype(array))];
-            const std::size_t bytes = size_bytes(steps[k].dtype);
-            each_row(call, first, count,
-                     [&](const Numbers& offsets, const Numbers& strides, std::int64_t position, std::int64_t now) {
-                         load(static_cast<std::byte*>(registers[k]) + static_cast<std::size_t>(position) * bytes,
-                              call.addresses[array] + offsets[array], strides[array], now);
-                     });
-        }
-        const bool is_direct = writes_directly_ && direct[0] != nullptr;
-        if (is_direct) registers.back() = direct[0];
-        for (std::size_t k = 0; k < steps.size(); ++k) {
-            if (loops_[k] == nullptr) continue;
-            std::array<const void*, 3> arguments{};
-            for (std::size_t a = 0; a < 3 && steps[k].arguments[a] >= 0; ++a)
-                arguments[a] = registers[static_cast<std::size_t>(steps[k].arguments[a])];
-            loops_[k](registers[k], arguments[0], arguments[1], arguments[2], count);
         }
         if (is_direct) return;
         for (std::size_t i = 0; i < program_->stores.size(); ++i) {
@@ -316,6 +303,20 @@ private:
                                static_cast<const std::byte*>(registers[step]) + static_cast<std::size_t>(position) * bytes, now);
                      });
         }
+    }
+
+    // The elements of a load: where they are, or brought together at `to`.
+    void* load(const Call& call, std::uint64_t first, std::int64_t count, const std::array<std::byte*, max_arrays>& direct,
+               std::size_t step, void* to) const {
+        const std::size_t array = program_->array_of(program_->steps[step].operand);
+        if (direct[array] != nullptr && dtype(array) != DType::boolean) return direct[array];  // whose bytes may not be 0 and 1
+        const HostLoad load_row = loops().loads[static_cast<std::size_t>(dtype(array))];
+        const std::size_t bytes = size_bytes(program_->steps[step].dtype);
+        each_row(call, first, count, [&](const auto& offsets, const auto& strides, std::int64_t position, std::int64_t now) {
+            load_row(static_cast<std::byte*>(to) + static_cast<std::size_t>(position) * bytes,
+                     call.addresses[array] + offsets[array], strides[array], now);
+        });
+        return to;
     }
 
     std::shared_ptr<const Program> program_;

@@ -23,11 +23,12 @@ struct ScalarBytes {
 std::vector<std::uint64_t> evaluate_uniforms(std::string_view operation, const Program& program,
                                              std::span<const ScalarBytes> scalars);
 
-/// Elements that an item of a host kernel does: few enough that all values of a block stay in a core's own caches.
+/// Elements that are worked on together, one operation after the other: few enough that all their values stay in a core's own
+/// caches.
 inline constexpr std::int64_t block_elements = 1024;
 
-/// The program as a kernel for the host backend, which takes what source.hpp says of kernels and is called for items of
-/// `block_elements`.
+/// The program as a kernel for the host backend, which takes what source.hpp says of kernels and is called with
+/// elements as its items.
 HostFunction host_function(std::shared_ptr<const Program> program, Layout layout);
 
 }  // namespace tandem::expression

@@ -91,7 +91,7 @@ public:
         std::array<std::uint64_t, 4> head{count, 0, 0, 0};  // count, packs, head, elements per item
         Layout layout = piece.contiguous ? Layout::packs : Layout::aligned;
         if (is_host_) {
-            items = divide_up(count, static_cast<std::uint64_t>(block_elements));
+            items = count;
         } else if (dialect_ == Dialect::opencl_cpu) {
             head[3] = layout == Layout::packs ? stretch(piece, count) : strided_elements_per_item;
             items = divide_up(count, head[3]);

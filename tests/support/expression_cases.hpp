@@ -105,7 +105,9 @@ void run_case(Queue& queue, const nlohmann::json& one, Make&& make) {
         const std::vector<std::byte> bytes = bytes_of_hex(operand["hex"]);
         names.push_back(operand["name"]);
         arrays.push_back(make(dtype, Shape{static_cast<std::int64_t>(bytes.size() / size_bytes(dtype))}));
-        if (is_input) copy(queue, std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()), arrays.back().view_as(uint8));
+        if (is_input)
+            copy(queue, std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()),
+                 arrays.back().view_as(uint8));
         queue.synchronize();  // the bytes go
     };
     for (const auto& operand : one["outputs"]) {
@@ -137,9 +139,10 @@ void run_case(Queue& queue, const nlohmann::json& one, Make&& make) {
         if (wrong < 0) continue;
         std::string inputs;
         for (const auto& input : one["inputs"])
-            inputs += hex_at(bytes_of_hex(input["hex"]), wrong, size_bytes(*parse_dtype(input["dtype"].get<std::string>()))) + " ";
-        FAIL_CHECK(std::string("output ") << names[i] << ", " << to_string(dtype) << ", element " << wrong << " of " << inputs << ": "
-                                          << hex_at(actual, wrong, size_bytes(dtype)) << ", expected "
+            inputs +=
+                hex_at(bytes_of_hex(input["hex"]), wrong, size_bytes(*parse_dtype(input["dtype"].get<std::string>()))) + " ";
+        FAIL_CHECK(std::string("output ") << names[i] << ", " << to_string(dtype) << ", element " << wrong << " of " << inputs
+                                          << ": " << hex_at(actual, wrong, size_bytes(dtype)) << ", expected "
                                           << hex_at(expected, wrong, size_bytes(dtype)));
     }
 }

@@ -164,7 +164,8 @@ TEST_CASE("expression: weak numbers take the type of what they meet, as NEP 50 h
         CHECK(type_of("out = " + number + " + a", array) == ValueType{dtype_named(row[2]), false});
         CHECK(type_of("out = a / " + number, array) == ValueType{dtype_named(row[3]), false});
     }
-    const std::vector<OperandType> array{{"a", {bfloat16, false}, true}, {"s", {float64, true}, false}, {"t", {float64, false}, false}};
+    const std::vector<OperandType> array{
+        {"a", {bfloat16, false}, true}, {"s", {float64, true}, false}, {"t", {float64, false}, false}};
     CHECK(type_of("out = a * s + t", array) == ValueType{float64, false});
     CHECK(type_of("out = a * (s + 1); u = t; out = out * u", array).dtype == complex128);
     CHECK(type_of("out = a * (s + sqrt(2)) + 0 * bf16(t)", array) == ValueType{bfloat16, false});
