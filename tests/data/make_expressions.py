@@ -24,7 +24,7 @@ DTYPES = ["bool"] + INTEGERS + FLOATS + COMPLEX
 
 # [float32, float64]; of min and max, zeros of either sign may come.
 ULPS = {"min": (0.5, 0.5), "max": (0.5, 0.5), "/": (2.5, 0), "sqrt": (3, 0), "exp": (3, 3), "log": (3, 3), "sin": (4, 4), "cos": (4, 4), "tan": (5, 5), "tanh": (5, 5),
-        "**": (16, 16)}
+        "**": (16, 16), "hypot": (4, 4)}
 COMPLEX_ULPS = {"+": 0, "-": 0, "*": 4, "/": 8, "abs": 5, "sqrt": 16, "exp": 16, "log": 16, "sin": 16, "cos": 16, "**": 64}
 
 
@@ -204,7 +204,8 @@ def unary_case(symbols, dtype, count):
     results = {}
     for i, symbol in enumerate(symbols):
         if applies(symbol, dtype):
-            results["r%d" % i] = (symbol, text_of(symbol, ["a"]), unary(symbol, a))
+            named = "hypot" if symbol == "abs" and np.dtype(dtype).kind == "c" else symbol
+            results["r%d" % i] = (named, text_of(symbol, ["a"]), unary(symbol, a))
     return case({"a": a}, results) if results else None
 
 
