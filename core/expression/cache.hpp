@@ -20,7 +20,7 @@ struct Program;
 struct CachedExpression {
     std::shared_ptr<const Program> program;
     std::mutex mutex;                                        ///< for `kernels`
-    std::array<std::shared_ptr<driver::Kernel>, 3> kernels;  ///< by Layout
+    std::array<std::shared_ptr<driver::Kernel>, 4> kernels;  ///< by Layout
 };
 
 /// Thread safe.

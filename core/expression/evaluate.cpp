@@ -79,7 +79,9 @@ std::vector<std::uint64_t> evaluate_uniforms(std::string_view operation, const P
         std::array<std::byte, 16> bytes{};
     };
     if (program.uniforms.empty()) return {};
-    std::vector<Register> registers(program.steps.size());
+    std::array<Register, 32> few;  // and no allocation
+    std::vector<Register> many(program.steps.size() > few.size() ? program.steps.size() : 0);
+    Register* registers = many.empty() ? few.data() : many.data();
     for (std::size_t i = 0; i < program.steps.size(); ++i) {
         const Step& step = program.steps[i];
         if (!step.is_uniform) continue;

@@ -79,7 +79,6 @@ Broadcast check_operands(std::string_view operation, const Queue& queue, const P
     const Array& first = array(0);
     Broadcast result;
     result.shape = &first.shape();
-    result.strides_bytes.resize(program.arrays.size());
     bool dense_c = true;
     bool dense_fortran = true;
     for (std::size_t i = 0; i < program.arrays.size(); ++i) {

@@ -14,9 +14,9 @@ void check_names(std::string_view operation, std::span<const NamedOperand> opera
 
 /// The strides with which each of the program's arrays runs over the outputs' shape: 0 where it is broadcast.
 struct Broadcast {
-    const Shape* shape = nullptr;  ///< the first output's
-    std::vector<Strides> strides_bytes;
-    bool is_dense = false;  ///< all arrays lie in one order without gaps, and none is broadcast
+    const Shape* shape = nullptr;        ///< the first output's
+    std::vector<Strides> strides_bytes;  ///< empty where `is_dense`
+    bool is_dense = false;               ///< all arrays lie in one order without gaps, and none is broadcast
 };
 
 /// Checks devices, shapes, access and overlap. Throws invalid_argument naming what differs.

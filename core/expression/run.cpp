@@ -29,7 +29,9 @@ constexpr std::uint64_t divide_up(std::uint64_t count, std::uint64_t size) noexc
 
 // What tells one program from another.
 std::string key_of(std::string_view text, std::span<const NamedOperand> operands) {
-    std::string key(text);
+    std::string key;
+    key.reserve(text.size() + 16 * operands.size());
+    key += text;
     for (const NamedOperand& operand : operands) {
         key += '\0';
         key += operand.name;
@@ -85,7 +87,7 @@ public:
 
     // `piece` lies in one window of each operand.
     void launch(QueueState::Submission& submission, const Walk& piece) {
-        words_.clear();
+        word_count_ = 0;
         const auto count = static_cast<std::uint64_t>(piece.count());
         std::uint64_t items = 0;
         std::array<std::uint64_t, 4> head{count, 0, 0, 0};  // count, packs, head, elements per item
@@ -96,38 +98,43 @@ public:
             head[3] = layout == Layout::packs ? stretch(piece, count) : strided_elements_per_item;
             items = divide_up(count, head[3]);
         } else {
-            if (layout == Layout::packs && !plan_packs(piece, count, head[1], head[2])) layout = Layout::aligned;
-            if (layout == Layout::aligned && !is_aligned(piece)) layout = Layout::bytes;
-            items = layout == Layout::packs ? std::max(head[1], count - head[1] * pack_elements(program_)) : count;
+            if (layout == Layout::packs && !plan_packs(piece, count, head[1], head[2])) layout = Layout::loose;
+            if (layout != Layout::packs && !is_aligned(piece)) layout = Layout::bytes;
+            items = layout == Layout::packs   ? std::max(head[1], count - head[1] * pack_elements(program_))
+                    : layout == Layout::loose ? divide_up(count, loose_elements)
+                                              : count;
             items = divide_up(items, group_items) * group_items;
         }
-        words_.insert(words_.end(), head.begin(), head.end());
-        words_.insert(words_.end(), uniforms_.begin(), uniforms_.end());
-        if (layout != Layout::packs) add_layout(piece);
+        for (const std::uint64_t word : head)
+            add(word);
+        for (const std::uint64_t word : uniforms_)
+            add(word);
+        if (layout == Layout::aligned || layout == Layout::bytes) add_layout(piece);
 
         const std::shared_ptr<driver::Kernel> kernel = kernel_for(layout);
         submission.use(kernel);
-        arguments_.clear();
+        std::array<driver::KernelArgument, 2 * max_arrays + 1> arguments;
+        std::size_t argument_count = 0;
         for (std::size_t i = 0; i < static_cast<std::size_t>(piece.operand_count); ++i) {
             driver::KernelArgument argument;
             argument.memory = piece.operands[i].memory;
             argument.offset_bytes = piece.operands[i].offset_bytes;
             argument.kind = driver::KernelArgument::Kind::base;
-            arguments_.push_back(argument);
+            arguments[argument_count++] = argument;
             argument.kind = driver::KernelArgument::Kind::offset;
-            arguments_.push_back(argument);
+            arguments[argument_count++] = argument;
         }
         driver::KernelArgument call;
         call.kind = driver::KernelArgument::Kind::value;
         call.value = words_.data();
-        call.size_bytes = words_.size() * sizeof(std::uint64_t);
-        arguments_.push_back(call);
+        call.size_bytes = word_count_ * sizeof(std::uint64_t);
+        arguments[argument_count++] = call;
 
         driver::Launch launch;
         launch.kernel = kernel.get();
         launch.items[0] = items;
         if (!is_host_) launch.group = {dialect_ == Dialect::opencl_cpu ? 1 : group_items, 1, 1};
-        launch.arguments = arguments_;
+        launch.arguments = std::span(arguments.data(), argument_count);
         submission.native().launch(launch);
     }
 
@@ -171,18 +178,19 @@ private:
         return true;
     }
 
+    void add(std::uint64_t word) { words_[word_count_++] = word; }
+
+    // Ranged right, so that the innermost dimension has a fixed place.
     void add_layout(const Walk& piece) {
         constexpr auto most = static_cast<std::size_t>(max_kernel_dimensions);
         const auto dimensions = static_cast<std::size_t>(piece.dimensions);
         const std::size_t first = most - dimensions;
-        words_.push_back(first);
-        words_.insert(words_.end(), first, 1);
-        for (std::size_t d = 0; d < dimensions; ++d)
-            words_.push_back(static_cast<std::uint64_t>(piece.shape[d]));
+        add(first);
+        for (std::size_t d = 0; d < most; ++d)
+            add(d < first ? 1 : static_cast<std::uint64_t>(piece.shape[d - first]));
         for (std::size_t i = 0; i < static_cast<std::size_t>(piece.operand_count); ++i) {
-            words_.insert(words_.end(), first, 0);
-            for (std::size_t d = 0; d < dimensions; ++d)
-                words_.push_back(static_cast<std::uint64_t>(piece.operands[i].strides_bytes[d]));
+            for (std::size_t d = 0; d < most; ++d)
+                add(d < first ? 0 : static_cast<std::uint64_t>(piece.operands[i].strides_bytes[d - first]));
         }
     }
 
@@ -214,8 +222,9 @@ private:
     std::vector<std::uint64_t> uniforms_;
     bool is_host_;
     Dialect dialect_;
-    std::vector<std::uint64_t> words_;
-    std::vector<driver::KernelArgument> arguments_;
+    std::array<std::uint64_t, 4 + 2 * max_uniforms + 1 + static_cast<std::size_t>(max_kernel_dimensions) * (1 + max_arrays)>
+        words_{};
+    std::size_t word_count_ = 0;
 };
 
 class ExpressionSink final : public PieceSinkOf<Walk> {

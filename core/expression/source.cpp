@@ -160,6 +160,8 @@ private:
     }
     [[nodiscard]] bool is_output(std::size_t array) const { return array < program_.stores.size(); }
 
+    [[nodiscard]] bool has_shape() const { return layout_ == Layout::aligned || layout_ == Layout::bytes; }
+
     void write_functions() {
         std::set<DType> types;
         for (const Step& step : program_.steps) {
@@ -200,9 +202,9 @@ private:
         line("struct tandem_call {{");
         line("    u64 count, packs, head, elements_per_item;");
         if (!program_.uniforms.empty()) line("    u64 uniforms[{}];", 2 * program_.uniforms.size());
-        if (layout_ != Layout::packs) line("    i64 first_dimension, shape[TD_DIMENSIONS], strides[TD_ARRAYS][TD_DIMENSIONS];");
+        if (has_shape()) line("    i64 first_dimension, shape[TD_DIMENSIONS], strides[TD_ARRAYS][TD_DIMENSIONS];");
         line("}};");
-        if (layout_ != Layout::packs) text_ += locate;
+        if (has_shape()) text_ += locate;
     }
 
     std::string uniform_value(std::size_t k, DType type) {
@@ -333,6 +335,8 @@ private:
         line("    const u64 item = TD_ITEM;");
         if (layout_ == Layout::packs) {
             dialect_ == Dialect::opencl_cpu ? write_stretch() : write_pack_body();
+        } else if (layout_ == Layout::loose) {
+            write_loose();
         } else {
             dialect_ == Dialect::opencl_cpu ? write_rows() : write_strided();
         }
@@ -379,6 +383,34 @@ private:
         line("        const u64 index = item < call.head ? item : item + call.packs * {};", elements_);
         write_one("        ", [&](std::size_t i) { return place(i, "index"); });
         line("    }}");
+    }
+
+    void write_loose() {
+        const auto place = [&](std::size_t i, std::string_view index) {
+            return fmt::format("p{} + o{} + {} * {}", i, i, index, size_bytes(dtype(i)));
+        };
+        line("    const u64 first = item / TD_GROUP_ITEMS * {} + item % TD_GROUP_ITEMS;", group_items * loose_elements);
+        line("    if (first + {} < call.count) {{", group_items * (loose_elements - 1));
+        std::string call = "td_element(&call";
+        for (std::size_t i = 0; i < program_.arrays.size(); ++i) {
+            if (!is_read(i)) continue;
+            line("        {} x{}[{}];", type_name(dtype(i)), i, loose_elements);
+            line("        TD_UNROLL for (int k = 0; k < {}; ++k) x{}[k] = td_load_{}({});", loose_elements, i,
+                 type_name(dtype(i)), place(i, "(first + k * TD_GROUP_ITEMS)"));
+            call += fmt::format(", x{}[k]", i);
+        }
+        line("        TD_UNROLL for (int k = 0; k < {}; ++k) {{", loose_elements);
+        for (std::size_t i = 0; i < program_.stores.size(); ++i) {
+            line("            {} y{};", type_name(dtype(i)), i);
+            call += fmt::format(", &y{}", i);
+        }
+        line("            {});", call);
+        for (std::size_t i = 0; i < program_.stores.size(); ++i)
+            line("            td_store_{}({}, y{});", type_name(dtype(i)), place(i, "(first + k * TD_GROUP_ITEMS)"), i);
+        line("        }}\n    }} else {{");
+        line("        for (u64 index = first; index < call.count; index += TD_GROUP_ITEMS) {{");
+        write_one("            ", [&](std::size_t i) { return place(i, "index"); });
+        line("        }}\n    }}");
     }
 
     // An element that is also an output is read and written at one place, which is no dependence between iterations.

@@ -11,9 +11,12 @@ namespace tandem::expression {
 /// vectorises, at any alignment.
 enum class Dialect : std::uint8_t { cuda, opencl_gpu, opencl_cpu };
 
+inline constexpr std::size_t layout_count = 4;
+
 /// How the operands lie.
 enum class Layout : std::uint8_t {
     packs,    ///< without gaps; on a GPU each pack of every operand is aligned to the access that it is read by
+    loose,    ///< without gaps, on a GPU where packs are not aligned, but every element to its components' size
     aligned,  ///< any strides; on a GPU every element is aligned to its components' size
     bytes,    ///< any strides and any alignment
 };
@@ -23,6 +26,9 @@ enum class Layout : std::uint8_t {
 std::uint64_t pack_elements(const Program& program) noexcept;
 /// Bytes of the widest access to a pack of `item_bytes` an element.
 std::size_t access_bytes(std::size_t item_bytes, std::uint64_t elements) noexcept;
+
+/// Elements that an item of a `loose` kernel does, a group's width apart, so that several accesses are under way.
+inline constexpr std::uint64_t loose_elements = 4;
 
 inline constexpr std::uint32_t group_items = 256;  ///< of every GPU kernel; 1 on a processor
 /// A processor's item does so many elements of a strided call.
