@@ -90,12 +90,14 @@ Broadcast check_operands(std::string_view operation, const Queue& queue, const P
             refuse(operation, fmt::format("{} has shape {}, {} has {}: outputs must have one shape", name(0),
                                           to_string(first.shape()), name(i), to_string(one.shape())));
         }
-        if (!broadcast(one, first.shape(), result.strides_bytes[i])) {
-            refuse(operation, fmt::format("{} has shape {}, which does not broadcast to {} of {}", name(i),
-                                          to_string(one.shape()), to_string(first.shape()), name(0)));
-        }
     }
     result.is_dense = dense_c || dense_fortran;
+    result.strides_bytes.resize(result.is_dense ? 0 : program.arrays.size());
+    for (std::size_t i = 0; i < result.strides_bytes.size(); ++i) {
+        if (broadcast(array(i), first.shape(), result.strides_bytes[i])) continue;
+        refuse(operation, fmt::format("{} has shape {}, which does not broadcast to {} of {}", name(i),
+                                      to_string(array(i).shape()), to_string(first.shape()), name(0)));
+    }
     if (first.count() == 0) return result;
     for (std::size_t i = 0; i < program.arrays.size(); ++i)
         check_access(operation, name(i), array(i), i < outputs ? Access::read_write : Access::read);
