@@ -8,10 +8,10 @@ std::shared_ptr<CachedExpression> Cache::find(const std::string& key) {
     return found == entries_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<CachedExpression> Cache::keep(const std::string& key, std::shared_ptr<CachedExpression> entry) {
+std::shared_ptr<CachedExpression> Cache::keep(const std::string& key, const std::shared_ptr<CachedExpression>& entry) {
     const std::lock_guard lock(mutex_);
     if (entries_.size() >= max_entries) entries_.clear();
-    return entries_.try_emplace(key, std::move(entry)).first->second;
+    return entries_.try_emplace(key, entry).first->second;
 }
 
 }  // namespace tandem::expression

@@ -33,7 +33,7 @@ public:
     /// What is kept under `key`, or null.
     std::shared_ptr<CachedExpression> find(const std::string& key);
     /// Keeps `entry` under `key`; gives what another thread has put there first, if one has.
-    std::shared_ptr<CachedExpression> keep(const std::string& key, std::shared_ptr<CachedExpression> entry);
+    std::shared_ptr<CachedExpression> keep(const std::string& key, const std::shared_ptr<CachedExpression>& entry);
 
 private:
     std::mutex mutex_;

@@ -56,7 +56,7 @@ std::shared_ptr<CachedExpression> look_up(DeviceState& device, std::string_view 
     }
     auto entry = std::make_shared<CachedExpression>();
     entry->program = std::make_shared<const Program>(make_program(operation, text, parse(operation, text), std::move(types)));
-    return device.expressions.keep(key, std::move(entry));
+    return device.expressions.keep(key, entry);
 }
 
 void check_float64(std::string_view operation, const DeviceInfo& device, const Program& program) {
