@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/expression/types.hpp"
@@ -43,6 +44,9 @@ struct Node {
     std::string name{};
     Literal literal{};
 };
+
+/// How messages call a node's operation: "+", "sqrt".
+std::string_view symbol(const Node& node) noexcept;
 
 /// "name = value".
 struct Statement {
