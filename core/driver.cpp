@@ -3,6 +3,33 @@
 #include "tandem/error.hpp"
 
 namespace tandem::driver {
+namespace {
+
+[[noreturn]] void refuse_blas() {
+    throw Error(ErrorCode::unsupported, "this backend has no linear algebra");
+}
+
+}  // namespace
+
+void Queue::blas(const BlasVector& /*call*/) {
+    refuse_blas();
+}
+
+void Queue::blas(const BlasGemv& /*call*/) {
+    refuse_blas();
+}
+
+void Queue::blas(const BlasGemm& /*call*/) {
+    refuse_blas();
+}
+
+std::size_t Device::blas_scratch_bytes(const BlasGemm& /*call*/) const noexcept {
+    return 0;
+}
+
+std::string Device::blas_library() {
+    refuse_blas();
+}
 
 std::string Queue::prefetch(Memory& memory, std::size_t /*offset_bytes*/, std::size_t /*size_bytes*/, Location /*where*/) {
     return memory.residency().zero_copy == ZeroCopy::yes ? "both sides use it in place" : "it does not move";

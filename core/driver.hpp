@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/driver_kernel.hpp"
+#include "core/blas_calls.hpp"
 #include "core/mapped_ranges.hpp"
 #include "core/memory_uses.hpp"
 #include "core/posix_file.hpp"
@@ -222,6 +223,12 @@ public:
     /// Submits what a queue of this device has recorded, in which everything lives until it is done.
     virtual void replay(Recording& /*recording*/) {}
 
+    /// Linear algebra, in one window for each operand. Throws unavailable where the vendor's library is not there. The default
+    /// throws unsupported.
+    virtual void blas(const BlasVector& call);
+    virtual void blas(const BlasGemv& call);
+    virtual void blas(const BlasGemm& call);
+
     /// Moves pages of `shared` memory to where they are going to be used. Returns why nothing came of it; empty where it was
     /// submitted. The default: nothing to move.
     virtual std::string prefetch(Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where);
@@ -272,6 +279,10 @@ public:
     /// log; invalid_argument where the request holds nothing for this device, or no kernel of that name; unavailable where the
     /// compiler's library is not there. The default: unsupported.
     virtual std::shared_ptr<Kernel> compile(const CompileRequest& request);
+    /// What `Queue::blas` works with, in words. Throws as that does.
+    virtual std::string blas_library();
+    /// Bytes of device memory that the call needs beside its matrices. The default is 0.
+    [[nodiscard]] virtual std::size_t blas_scratch_bytes(const BlasGemm& call) const noexcept;
 };
 
 /// A family of devices behind one vendor interface. One object for the whole process, made on first use; thread safe.

@@ -19,6 +19,9 @@ std::span<const std::byte> cuda_fatbin(Op op);
 /// OpenCL C source of the reductions: kernels/elementwise.cl followed by kernels/reduce.cl.
 std::string opencl_reduce_source();
 
+/// OpenCL C source of kernels/iamax.cl.
+std::string opencl_iamax_source();
+
 /// CUDA fat binary of kernels/reduce.cu, as `cuda_fatbin`.
 std::span<const std::byte> cuda_reduce_fatbin();
 

@@ -160,6 +160,14 @@ std::shared_ptr<driver::Kernel> Device::compile(const driver::CompileRequest& re
     return Program::compile(shared(), request);
 }
 
+std::string Device::blas_library() {
+    return Cublas::get(context_.api()).name();
+}
+
+std::size_t Device::blas_scratch_bytes(const driver::BlasGemm& call) const noexcept {
+    return Blas::scratch_bytes(call);
+}
+
 std::vector<DeviceInfo> Backend::devices() {
     const Api& api = Api::get();
     int version = 0, count = 0;

@@ -42,6 +42,8 @@ public:
     std::shared_ptr<driver::Memory> allocate_shareable(std::size_t size_bytes) override;
     std::shared_ptr<driver::Memory> attach(const driver::SharedRange& range, int file) override;
     std::shared_ptr<driver::Memory> adopt_device_memory(std::uint64_t address, std::size_t size_bytes) override;
+    std::string blas_library() override;
+    [[nodiscard]] std::size_t blas_scratch_bytes(const driver::BlasGemm& call) const noexcept override;
 
     [[nodiscard]] const Context& context() const noexcept { return context_; }
     [[nodiscard]] const DeviceTraits& traits() const noexcept { return traits_; }

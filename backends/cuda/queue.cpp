@@ -66,9 +66,11 @@ void Event::wait() const {
 Queue::Queue(std::shared_ptr<Device> device) : device_(std::move(device)), context_(device_->context()) {
     const Current current(context_);
     context_.check(context_.api().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    blas_ = std::make_unique<Blas>(*device_, stream_);
 }
 
 Queue::~Queue() {
+    blas_.reset();
     const Current current(context_, std::nothrow);
     if (current.is_ready()) context_.api().cuStreamDestroy(stream_);
 }
@@ -179,6 +181,21 @@ std::unique_ptr<driver::Recording> Queue::end_recording(bool is_wanted) {
 void Queue::replay(driver::Recording& recording) {
     const Current current(context_);
     context_.check(context_.api().cuGraphLaunch(static_cast<const Recording&>(recording).native(), stream_), "cuGraphLaunch");
+}
+
+void Queue::blas(const driver::BlasVector& call) {
+    const Current current(context_);
+    blas_->run(call);
+}
+
+void Queue::blas(const driver::BlasGemv& call) {
+    const Current current(context_);
+    blas_->run(call);
+}
+
+void Queue::blas(const driver::BlasGemm& call) {
+    const Current current(context_);
+    blas_->run(call);
 }
 
 std::unique_ptr<driver::Event> Queue::record() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cuda/api.hpp"
+#include "backends/cuda/blas.hpp"
 #include "core/driver.hpp"
 
 namespace tandem::cuda {
@@ -74,6 +75,9 @@ public:
     bool begin_recording() override;
     std::unique_ptr<driver::Recording> end_recording(bool is_wanted) override;
     void replay(driver::Recording& recording) override;
+    void blas(const driver::BlasVector& call) override;
+    void blas(const driver::BlasGemv& call) override;
+    void blas(const driver::BlasGemm& call) override;
     /// Native call: cuMemPrefetchAsync.
     std::string prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) override;
     std::unique_ptr<driver::Event> record() override;
@@ -87,6 +91,7 @@ private:
     std::shared_ptr<Device> device_;
     const Context& context_;
     CUstream stream_ = nullptr;
+    std::unique_ptr<Blas> blas_;  ///< goes before the stream does
 };
 
 }  // namespace tandem::cuda

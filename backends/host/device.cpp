@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "backends/host/blas.hpp"
 #include "backends/host/memory.hpp"
 #include "backends/host/program.hpp"
 #include "backends/host/queue.hpp"
@@ -50,6 +51,10 @@ std::shared_ptr<driver::Queue> Device::make_queue() {
 
 std::shared_ptr<driver::Kernel> Device::compile(const driver::CompileRequest& request) {
     return Program::compile(info_.spec, request);
+}
+
+std::string Device::blas_library() {
+    return host::blas_library();
 }
 
 std::vector<DeviceInfo> Backend::devices() {

@@ -14,6 +14,7 @@ public:
     std::shared_ptr<driver::Memory> adopt(const driver::HostRange& range) override;
     std::shared_ptr<driver::Queue> make_queue() override;
     std::shared_ptr<driver::Kernel> compile(const driver::CompileRequest& request) override;
+    std::string blas_library() override;
 
 private:
     DeviceInfo info_;

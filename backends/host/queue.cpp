@@ -1,7 +1,9 @@
 #include "backends/host/queue.hpp"
 
+#include <algorithm>
 #include <system_error>
 
+#include "backends/host/blas.hpp"
 #include "backends/host/kernel.hpp"
 #include "backends/host/memory.hpp"
 #include "backends/host/program.hpp"
@@ -124,6 +126,21 @@ void Queue::launch(const driver::Launch& launch) {
             if (progress->failure == nullptr) progress->failure = std::current_exception();
         }
     });
+}
+
+void Queue::blas(const driver::BlasVector& call) {
+    submit(static_cast<std::size_t>(call.count) * size_bytes(call.dtype), [call] { host::run(call); });
+}
+
+void Queue::blas(const driver::BlasGemv& call) {
+    submit(static_cast<std::size_t>(call.rows * call.columns) * size_bytes(call.dtype), [call] { host::run(call); });
+}
+
+void Queue::blas(const driver::BlasGemm& call) {
+    // A product of small matrices takes as long as moving this much.
+    const double products = static_cast<double>(call.m) * static_cast<double>(call.n) * static_cast<double>(call.k);
+    const double work = std::min(products * static_cast<double>(call.batch_count), 1e15);
+    submit(static_cast<std::size_t>(work), [call] { host::run(call); });
 }
 
 std::unique_ptr<driver::Event> Queue::record() {

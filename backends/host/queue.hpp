@@ -48,6 +48,9 @@ public:
     void run(const driver::Elementwise& call) override;
     void reduce(const driver::Reduce& call) override;
     void launch(const driver::Launch& launch) override;
+    void blas(const driver::BlasVector& call) override;
+    void blas(const driver::BlasGemv& call) override;
+    void blas(const driver::BlasGemm& call) override;
     std::unique_ptr<driver::Event> record() override;
     void wait_for(const driver::Event& event) override;
     void synchronize() override;

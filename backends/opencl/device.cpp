@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "backends/opencl/blas.hpp"
 #include "backends/opencl/memory.hpp"
 #include "backends/opencl/program.hpp"
 #include "backends/opencl/queue.hpp"
@@ -155,6 +156,10 @@ std::shared_ptr<driver::Queue> Device::make_queue() {
 
 std::shared_ptr<driver::Kernel> Device::compile(const driver::CompileRequest& request) {
     return Program::compile(shared(), request);
+}
+
+std::string Device::blas_library() {
+    return opencl::blas_library();
 }
 
 const std::vector<Backend::Listed>& Backend::list() {

@@ -49,6 +49,7 @@ public:
     std::shared_ptr<driver::Memory> attach(const driver::SharedRange& range, int file) override;
     std::shared_ptr<driver::Queue> make_queue() override;
     std::shared_ptr<driver::Kernel> compile(const driver::CompileRequest& request) override;
+    std::string blas_library() override;
 
     [[nodiscard]] const std::string& spec() const noexcept { return info_.spec; }
     [[nodiscard]] cl_device_id native() const noexcept { return device_; }

@@ -172,6 +172,16 @@ cl_program Programs::get(ReduceOp op, DType dtype) {
                                      result_offset_bytes, partials_offset_bytes)});
 }
 
+cl_program Programs::get_iamax(DType dtype) {
+    const bool is_double = component_bytes(dtype) == sizeof(double);
+    return get(iamax_programs_[static_cast<std::size_t>(dtype)],
+               {fmt::format("iamax {}", to_string(dtype)), embedded::opencl_iamax_source(),
+                fmt::format("-cl-std=CL1.2 -w -D TANDEM_REAL={} {} -D TANDEM_COMPONENTS={} -D TANDEM_GROUP_ITEMS={} -D "
+                            "TANDEM_GROUPS={}",
+                            is_double ? "double" : "float", is_double ? "-D TANDEM_DOUBLE" : "",
+                            size_bytes(dtype) / component_bytes(dtype), tuning_.group_items, iamax_groups)});
+}
+
 cl_program Programs::get(ProgramHandle& program, const Recipe& recipe) {
     const std::lock_guard lock(mutex_);
     if (program.get() == nullptr) {

@@ -36,6 +36,7 @@ public:
     /// build_failed with the compiler's log. Native calls: clCreateProgramWithBinary, clCreateProgramWithSource, clBuildProgram.
     cl_program get(Op op, DType dtype);
     cl_program get(ReduceOp op, DType dtype);
+    cl_program get_iamax(DType dtype);
 
     struct Recipe {
         std::string name;  // for messages: "add float32"
@@ -65,7 +66,11 @@ private:
     std::mutex mutex_;
     std::array<std::array<ProgramHandle, dtype_count>, op_count> programs_;
     std::array<std::array<ProgramHandle, dtype_count>, reduce_op_count> reduce_programs_;
+    std::array<ProgramHandle, dtype_count> iamax_programs_;
 };
+
+/// Groups of kernels/iamax.cl, whose scratch memory holds two numbers of 8 bytes for each.
+inline constexpr std::size_t iamax_groups = 256;
 
 /// The argument struct of no kernel is larger.
 inline constexpr std::size_t max_argument_bytes = 256;

@@ -37,6 +37,7 @@ Queue::Queue(std::shared_ptr<Device> device)
     : device_(std::move(device)),
       queue_(device_->create_queue()),
       kernels_(device_->programs()),
+      blas_(*device_),
       is_gpu_(device_->info().type != DeviceType::cpu) {}
 
 void Queue::submitted(std::size_t size_bytes) {
@@ -134,6 +135,21 @@ void Queue::launch(const driver::Launch& launch) {
     last_ = EventHandle();
     static_cast<Program*>(launch.kernel)->launch(queue_.get(), launch);
     submitted(0);
+}
+
+void Queue::blas(const driver::BlasVector& call) {
+    last_ = EventHandle();
+    submitted(blas_.run(queue_.get(), call));
+}
+
+void Queue::blas(const driver::BlasGemv& call) {
+    last_ = EventHandle();
+    submitted(blas_.run(queue_.get(), call));
+}
+
+void Queue::blas(const driver::BlasGemm& call) {
+    last_ = EventHandle();
+    submitted(blas_.run(queue_.get(), call));
 }
 
 std::unique_ptr<driver::Event> Queue::record() {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "backends/opencl/api.hpp"
+#include "backends/opencl/blas.hpp"
 #include "backends/opencl/device.hpp"
 #include "backends/opencl/kernel.hpp"
 #include "core/driver.hpp"
@@ -47,6 +48,9 @@ public:
     void reduce(const driver::Reduce& call) override;
     /// Native calls: clSetKernelArg, clEnqueueNDRangeKernel.
     void launch(const driver::Launch& launch) override;
+    void blas(const driver::BlasVector& call) override;
+    void blas(const driver::BlasGemv& call) override;
+    void blas(const driver::BlasGemm& call) override;
     /// Native call: clEnqueueMigrateMemObjects.
     std::string prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) override;
 
@@ -68,6 +72,7 @@ private:
     std::shared_ptr<Device> device_;
     QueueHandle queue_;
     Kernels kernels_;
+    Blas blas_;
     const bool is_gpu_;
     unsigned unflushed_ = 0;
     EventHandle last_;  // of the last command, where that was a large transfer

@@ -3,6 +3,7 @@
 
 #include <tandem/adopt.hpp>
 #include <tandem/array.hpp>
+#include <tandem/blas.hpp>
 #include <tandem/buffer.hpp>
 #include <tandem/device.hpp>
 #include <tandem/dtype.hpp>
