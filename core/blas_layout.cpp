@@ -40,6 +40,7 @@ std::optional<std::int64_t> leading_dimension(const Array& matrix, std::size_t i
     const std::size_t outer = 1 - inner;
     const std::int64_t item = item_bytes(matrix);
     const std::int64_t inner_count = std::max<std::int64_t>(1, matrix.shape()[inner]);
+    if (matrix.count() == 0) return inner_count;  // strides of nothing say nothing
     if (inner_count > 1 && matrix.strides_bytes()[inner] != item) return {};
     if (matrix.shape()[outer] <= 1) return inner_count;
     const std::int64_t stride = matrix.strides_bytes()[outer];

@@ -83,13 +83,20 @@ T dot(std::int64_t n, const T* x, std::int64_t x_step, const T* y, std::int64_t 
     return sum;
 }
 
-// hypot neither overflows nor underflows where the result doesn't.
+// In units of the largest component, so that no square overflows; in double, for the many.
 template <class T>
 Real<T> nrm2(std::int64_t n, const T* x, std::int64_t step) noexcept {
-    Real<T> norm = 0;
+    Real<T> largest = 0;
     for (std::int64_t i = 0; i < n; ++i)
-        norm = std::hypot(norm, std::abs(x[i * step]));
-    return norm;
+        largest = std::max({largest, std::abs(std::real(x[i * step])), std::abs(std::imag(x[i * step]))});
+    if (largest == 0 || !std::isfinite(largest)) largest = 1;  // NaN and infinities are for the sum to show
+    double squares = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+        const double real = static_cast<double>(std::real(x[i * step])) / static_cast<double>(largest);
+        const double imaginary = static_cast<double>(std::imag(x[i * step])) / static_cast<double>(largest);
+        squares += real * real + imaginary * imaginary;
+    }
+    return static_cast<Real<T>>(std::sqrt(squares)) * largest;
 }
 
 template <class T>
