@@ -1,6 +1,7 @@
 #include "backends/opencl/queue.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "backends/opencl/memory.hpp"
 #include "backends/opencl/program.hpp"
@@ -137,6 +138,24 @@ void Queue::launch(const driver::Launch& launch) {
     submitted(0);
 }
 
+// CLBlast's gemv multiplies a NaN in y by a beta of 0.
+void Queue::set_zero(const driver::BlasGemv& call) {
+    static constexpr std::array<std::byte, 16> zero{};
+    if (zero_ == nullptr) {
+        std::shared_ptr<driver::Memory> memory = device_->allocate(zero.size(), MemoryKind::device);
+        write(*memory, 0, zero.data(), zero.size());
+        zero_ = std::move(memory);
+    }
+    driver::Elementwise copy;
+    copy.op = Op::copy;
+    copy.dtype = kernel_dtype(Op::copy, call.dtype);
+    copy.shape[0] = call.a.operation == blas::Operation::none ? call.rows : call.columns;
+    copy.operands[0] = {
+        call.y.memory, call.y.offset_bytes, {call.y.increment * static_cast<std::int64_t>(size_bytes(call.dtype))}};
+    copy.operands[1] = {zero_.get(), 0, {0}};
+    run(copy);
+}
+
 void Queue::blas(const driver::BlasVector& call) {
     last_ = EventHandle();
     submitted(blas_.run(queue_.get(), call));
@@ -144,6 +163,7 @@ void Queue::blas(const driver::BlasVector& call) {
 
 void Queue::blas(const driver::BlasGemv& call) {
     last_ = EventHandle();
+    if (call.beta == 0.0) set_zero(call);
     submitted(blas_.run(queue_.get(), call));
 }
 

@@ -64,6 +64,7 @@ public:
 
 private:
     void submitted(std::size_t size_bytes);
+    void set_zero(const driver::BlasGemv& call);
     // The place for a transfer's own event, where that is worth having: `record` then needs no marker behind it.
     cl_event* event_of(std::size_t size_bytes);
     // Behind a command on memory of another driver.
@@ -73,6 +74,7 @@ private:
     QueueHandle queue_;
     Kernels kernels_;
     Blas blas_;
+    std::shared_ptr<driver::Memory> zero_;  // an element of zeros, once gemv has asked for it
     const bool is_gpu_;
     unsigned unflushed_ = 0;
     EventHandle last_;  // of the last command, where that was a large transfer

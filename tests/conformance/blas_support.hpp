@@ -183,12 +183,18 @@ inline std::int64_t first_difference(const std::vector<Value>& actual, const std
     return -1;
 }
 
-/// The types that are tested here. CLBlast compiles for each routine and type, so on OpenCL one run of them has all.
-inline std::vector<DType> blas_dtypes() {
-    const bool is_short =
-        device().info().backend == "opencl" && (options().kind != MemoryKind::device || options().window_bytes != 0);
-    if (is_short) return {float32};
-    std::vector<DType> dtypes{float32, complex64};
+/// How many types a routine is tested with where CLBlast compiles for each of them: gemm all, since that is where its types
+/// differ.
+enum class Coverage : std::uint8_t { all, two, one };
+
+inline std::vector<DType> blas_dtypes(Coverage on_opencl = Coverage::all) {
+    const bool is_opencl = device().info().backend == "opencl";
+    // One run of its has all.
+    if (is_opencl && (options().kind != MemoryKind::device || options().window_bytes != 0)) on_opencl = Coverage::one;
+    std::vector<DType> dtypes{float32};
+    if (is_opencl && on_opencl == Coverage::one) return dtypes;
+    dtypes.push_back(complex64);
+    if (is_opencl && on_opencl == Coverage::two) return dtypes;
     if (device().info().has_float64) dtypes.insert(dtypes.end(), {float64, complex128});
     return dtypes;
 }

@@ -48,7 +48,7 @@ DType real_dtype(DType dtype) {
 TEST_CASE("axpy, scal, dot and asum are exact on integers") {
     Queue queue(device());
     with_each_library([&] {
-        for (const DType dtype : blas_dtypes()) {
+        for (const DType dtype : blas_dtypes(Coverage::two)) {
             const Value alpha = is_complex(dtype) ? Value(2, -3) : Value(-3);
             for (const std::int64_t size : vector_sizes()) {
                 for (const Pair& pair : pairs) {
@@ -85,7 +85,7 @@ TEST_CASE("axpy, scal, dot and asum are exact on integers") {
 TEST_CASE("nrm2 of vectors whose norm is known") {
     Queue queue(device());
     with_each_library([&] {
-        for (const DType dtype : blas_dtypes()) {
+        for (const DType dtype : blas_dtypes(Coverage::two)) {
             for (const std::int64_t size : vector_sizes()) {
                 for (const Pair& pair : pairs) {
                     const Operand x = make_operand(dtype, {size}, pair.x, 3);
@@ -106,7 +106,7 @@ TEST_CASE("nrm2 of vectors whose norm is known") {
 TEST_CASE("iamax is the first of the largest, counted from 0") {
     Queue queue(device());
     with_each_library([&] {
-        for (const DType dtype : blas_dtypes()) {
+        for (const DType dtype : blas_dtypes(Coverage::two)) {
             for (const std::int64_t size : vector_sizes()) {
                 for (const Lying& lies : {Lying{}, Lying{.lead = 3, .step = 2}}) {
                     const Operand x = make_operand(dtype, {size}, lies, 4);
@@ -177,7 +177,7 @@ TEST_CASE("gemv in every order and operation") {
     const std::vector<Size> extents =
         is_small ? std::vector<Size>{{1, 1}, {7, 5}} : std::vector<Size>{{1, 61}, {61, 1}, {93, 61}};
     with_each_library([&] {
-        for (const DType dtype : blas_dtypes()) {
+        for (const DType dtype : blas_dtypes(Coverage::two)) {
             const Value alpha = is_complex(dtype) ? Value(1, 2) : Value(2), beta = is_complex(dtype) ? Value(-1, 1) : Value(-1);
             for (const auto& [rows, columns] : extents) {
                 for (const Order order : {Order::c, Order::fortran}) {
