@@ -9,7 +9,7 @@ python=/usr/bin/python3
 # What building the library and the command takes, and what an OpenCL device on the CPU does.
 build_packages=(cmake ninja-build g++ libcli11-dev libfmt-dev nlohmann-json3-dev libxxhash-dev opencl-c-headers
     ocl-icd-libopencl1 pocl-opencl-icd python3-numpy zlib1g-dev)
-test_packages=(python3-pytest doctest-dev pkg-config)
+test_packages=(python3-pytest doctest-dev pkg-config libclblast1)
 
 say() {
     printf '\n== %s\n' "$*"
