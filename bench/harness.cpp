@@ -65,11 +65,13 @@ void report(const std::string& job, const std::string& device, const std::vector
     const auto rival = std::min_element(candidates.begin() + 1, candidates.end(), faster);
     const auto figure = [&](const Candidate& candidate) {
         const double seconds = candidate.median();
+        if (work.operations > 0) return fmt::format("{:9.1f} GFLOP/s", work.operations / seconds / 1e9);
         return work.bytes > 0 ? fmt::format("{:9.1f} GB/s, {:5.3f} CPU s/GB", work.bytes / seconds / 1e9,
                                             median_of(candidate.cpu_seconds) * 1e9 / work.bytes)
                               : fmt::format("{:9.3f} us  ", seconds * 1e6 / work.calls);
     };
     nlohmann::json row{{"job", job}, {"device", device}, {"target", target}, {"bytes", work.bytes}, {"calls", work.calls}};
+    if (work.operations > 0) row["operations"] = work.operations;
     for (const Candidate& candidate : candidates) {
         row["candidates"].push_back({{"name", candidate.name},
                                      {"best_seconds", candidate.best()},
@@ -79,8 +81,9 @@ void report(const std::string& job, const std::string& device, const std::vector
     std::string verdict;
     if (rival != candidates.end()) {
         row["ratio"] = rival->median() / library.median();
-        verdict = work.bytes > 0 ? fmt::format("ratio {:.3f}", rival->median() / library.median())
-                                 : fmt::format("{:+.3f} us", (library.median() - rival->median()) * 1e6 / work.calls);
+        verdict = work.bytes > 0 || work.operations > 0
+                      ? fmt::format("ratio {:.3f}", rival->median() / library.median())
+                      : fmt::format("{:+.3f} us", (library.median() - rival->median()) * 1e6 / work.calls);
     }
     fmt::print("{:<36} {:<9} tandem {} {:>12}   target {}\n", job, device, figure(library), verdict, target);
     for (auto it = candidates.begin() + 1; it != candidates.end(); ++it)

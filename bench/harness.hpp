@@ -24,10 +24,11 @@ struct Candidate {
 /// run is what counts.
 void measure(std::vector<Candidate>& candidates, int rounds);
 
-/// What a run of each candidate amounts to: bytes moved, or a number of calls.
+/// What a run of each candidate amounts to: bytes moved, floating point operations, or a number of calls.
 struct Work {
-    double bytes = 0;  ///< 0: the time of one call is the result
-    double calls = 1;
+    double bytes = 0;       ///< 0: not what counts
+    double calls = 1;       ///< where neither bytes nor operations count, the time of one call is the result
+    double operations = 0;  ///< 0: not what counts
 };
 
 /// One line of the result: the first candidate is the library, the others what it is held against. `target` is in words. Also

@@ -8,6 +8,10 @@
 
 #include "harness.hpp"
 
+namespace tandem {
+class Array;
+}
+
 namespace tandem::bench {
 
 /// `axpy` is out = alpha * a + b.
@@ -44,5 +48,9 @@ Candidate cuda_raw_launch(int repeats);
 /// `launches` of the same kernel captured as a graph, which is launched `repeats` times a run and then waited for.
 Candidate cuda_raw_graph(int launches, int repeats);
 Candidate opencl_raw_launch(const std::string& platform, const std::string& name, int repeats);
+
+/// c = a b of square row-major matrices by the vendor's library, called directly on these arrays' memory in a stream of its own,
+/// `repeats` times a run; none on the host.
+std::vector<Candidate> gemm_peers(const Array& a, const Array& b, const Array& c, int repeats);
 
 }  // namespace tandem::bench

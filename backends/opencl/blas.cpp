@@ -313,7 +313,24 @@ std::size_t Blas::run(cl_command_queue queue, const BlasGemv& call) {
     return static_cast<std::size_t>(call.rows * call.columns) * size_bytes(call.dtype);
 }
 
+// Before CLBlast finds out, which then prints.
+void Blas::check_half() {
+    if (!has_half_) {
+        std::size_t size = 0;
+        std::string extensions;
+        if (api().clGetDeviceInfo(device_.native(), CL_DEVICE_EXTENSIONS, 0, nullptr, &size) == CL_SUCCESS) {
+            extensions.resize(size);
+            api().clGetDeviceInfo(device_.native(), CL_DEVICE_EXTENSIONS, size, extensions.data(), nullptr);
+        }
+        has_half_ = extensions.find("cl_khr_fp16") != std::string::npos;
+    }
+    if (*has_half_) return;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: gemm of float16: the device has no half precision (cl_khr_fp16)", device_.spec()));
+}
+
 std::size_t Blas::run(cl_command_queue queue, const BlasGemm& call) {
+    if (call.dtype == DType::float16) check_half();
     const auto& library = clblast::Library::get();
     if (call.dtype == DType::float16) run_gemm(library.h, queue, call);
     if (call.dtype == DType::float32) run_gemm(library.s, queue, call);

@@ -2,6 +2,7 @@
 // Linear algebra through CLBlast, opened at run time.
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "backends/opencl/api.hpp"
@@ -90,6 +91,7 @@ private:
     void run_gemv(const clblast::Functions<Value>& functions, cl_command_queue queue, const driver::BlasGemv& call);
     template <class Value>
     void run_gemm(const clblast::Functions<Value>& functions, cl_command_queue queue, const driver::BlasGemm& call);
+    void check_half();
     void run_iamax(cl_command_queue queue, const driver::BlasVector& call);
     void check_status(clblast::Status status, std::string_view routine, DType dtype);
 
@@ -97,6 +99,7 @@ private:
     MemoryHandle scratch_;  // for one command after the other of the queue
     std::array<IamaxKernels, dtype_count> iamax_;
     bool has_run_ = false;
+    std::optional<bool> has_half_;
 };
 
 /// "CLBlast (libclblast.so.1)". Throws unavailable.
