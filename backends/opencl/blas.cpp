@@ -1,6 +1,7 @@
 #include "backends/opencl/blas.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 
 #include "backends/opencl/device.hpp"
@@ -152,10 +153,8 @@ cl_mem Blas::scratch() {
 }
 
 void Blas::check_status(clblast::Status status, std::string_view routine, DType dtype) {
-    if (!has_run_) {
-        finish_work_at_exit();  // it keeps kernels in objects that go at exit
-        has_run_ = true;
-    }
+    static std::atomic<bool> has_run{false};
+    if (!has_run.exchange(true, std::memory_order_relaxed)) finish_work_at_exit();  // its kernels' objects go at exit
     if (status == 0) return;
     const std::string what = fmt::format("CLBlast's {} of {}", routine, to_string(dtype));
     if (status > -1000) fail(status, Stage::submission, device_.spec(), what);

@@ -98,7 +98,6 @@ private:
     Device& device_;
     MemoryHandle scratch_;  // for one command after the other of the queue
     std::array<IamaxKernels, dtype_count> iamax_;
-    bool has_run_ = false;
     std::optional<bool> has_half_;
 };
 
