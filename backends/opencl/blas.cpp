@@ -214,9 +214,9 @@ void Blas::run_iamax(cl_command_queue queue, const BlasVector& call) {
         kernels.whole = KernelHandle(cl.clCreateKernel(program, "iamax_whole", &status));
         check(status, Stage::setup, device_.spec(), "clCreateKernel of iamax_whole");
     }
-    const auto set = [&](cl_kernel kernel, auto... arguments) {
+    const auto set = [&]<class... Arguments>(cl_kernel kernel, Arguments... arguments) {
         cl_uint index = 0;
-        (check(cl.clSetKernelArg(kernel, index++, sizeof arguments, &arguments), Stage::submission, device_.spec(),
+        (check(cl.clSetKernelArg(kernel, index++, sizeof(Arguments), &arguments), Stage::submission, device_.spec(),
                "clSetKernelArg of iamax"),
          ...);
     };
