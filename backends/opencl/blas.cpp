@@ -127,6 +127,9 @@ std::int64_t extent(std::int64_t rows, std::int64_t columns, std::int64_t leadin
     return (columns - 1) * leading_dimension + rows;
 }
 
+// As Blas::Routine has them.
+constexpr std::array routine_names{"axpy", "scal", "dot", "nrm2", "asum", "gemv", "gemm", "gemmStridedBatched"};
+
 constexpr std::size_t scratch_bytes = iamax_groups * 2 * sizeof(std::uint64_t);
 
 }  // namespace
@@ -152,11 +155,14 @@ cl_mem Blas::scratch() {
     return scratch_.get();
 }
 
-void Blas::check_status(clblast::Status status, std::string_view routine, DType dtype) {
-    static std::atomic<bool> has_run{false};
-    if (!has_run.exchange(true, std::memory_order_relaxed)) finish_work_at_exit();  // its kernels' objects go at exit
+void Blas::check_status(clblast::Status status, Routine routine, DType dtype) {
+    // Whatever a routine's first call has set up, its compiler's too, must not go before the work is done.
+    static std::array<std::array<std::atomic<bool>, dtype_count>, routine_names.size()> have_run{};
+    std::atomic<bool>& has_run = have_run[static_cast<std::size_t>(routine)][static_cast<std::size_t>(dtype)];
+    if (!has_run.load(std::memory_order_relaxed) && !has_run.exchange(true)) finish_work_at_exit();
     if (status == 0) return;
-    const std::string what = fmt::format("CLBlast's {} of {}", routine, to_string(dtype));
+    const std::string what =
+        fmt::format("CLBlast's {} of {}", routine_names[static_cast<std::size_t>(routine)], to_string(dtype));
     if (status > -1000) fail(status, Stage::submission, device_.spec(), what);
     throw Error(clblast::code_of(status), fmt::format("{}: {}: {} ({})", device_.spec(), what, clblast::name_of(status), status),
                 status);
@@ -175,11 +181,11 @@ void Blas::run_vector(const clblast::Functions<Value>& functions, cl_command_que
             const Elements y = vector(call.y);
             return check_status(functions.axpy(count, value_of<Value>(call.alpha), x.window, x.offset, x_step, y.window, y.offset,
                                                y_step, &queue, nullptr),
-                                "axpy", call.dtype);
+                                Routine::axpy, call.dtype);
         }
         case BlasVectorOp::scal:
             return check_status(functions.scal(count, value_of<Value>(call.alpha), x.window, x.offset, x_step, &queue, nullptr),
-                                "scal", call.dtype);
+                                Routine::scal, call.dtype);
         case BlasVectorOp::dot:
         case BlasVectorOp::dotc: {
             const Elements y = vector(call.y);
@@ -187,7 +193,7 @@ void Blas::run_vector(const clblast::Functions<Value>& functions, cl_command_que
             const auto function = call.op == BlasVectorOp::dot ? functions.dot : functions.dotc;
             return check_status(function(count, result.window, result.offset, x.window, x.offset, x_step, y.window, y.offset,
                                          y_step, &queue, nullptr),
-                                "dot", call.dtype);
+                                Routine::dot, call.dtype);
         }
         default:
             break;
@@ -195,7 +201,7 @@ void Blas::run_vector(const clblast::Functions<Value>& functions, cl_command_que
     // Of complex vectors these two write the real part of a complex number, for which the result has no room.
     const bool is_norm = call.op == BlasVectorOp::nrm2;
     check_status((is_norm ? functions.nrm2 : functions.asum)(count, scratch(), 0, x.window, x.offset, x_step, &queue, nullptr),
-                 is_norm ? "nrm2" : "asum", call.dtype);
+                 is_norm ? Routine::nrm2 : Routine::asum, call.dtype);
     const Memory::Place result = static_cast<const Memory*>(call.result.memory)->place(call.result.offset_bytes);
     check(api().clEnqueueCopyBuffer(queue, scratch(), result.window, 0, result.offset_bytes, component_bytes(call.dtype), 0,
                                     nullptr, nullptr),
@@ -251,7 +257,7 @@ void Blas::run_gemv(const clblast::Functions<Value>& functions, cl_command_queue
                        static_cast<std::size_t>(call.a.leading_dimension), x.window, x.offset,
                        static_cast<std::size_t>(call.x.increment), value_of<Value>(call.beta), y.window, y.offset,
                        static_cast<std::size_t>(call.y.increment), &queue, nullptr),
-        "gemv", call.dtype);
+        Routine::gemv, call.dtype);
 }
 
 template <class Value>
@@ -278,12 +284,12 @@ void Blas::run_gemm(const clblast::Functions<Value>& functions, cl_command_queue
                                                a.offset, leading(call.a), stride(call.a), b.window, b.offset, leading(call.b),
                                                stride(call.b), beta, c.window, c.offset, leading(call.c), stride(call.c),
                                                static_cast<std::size_t>(call.batch_count), &queue, nullptr),
-                "gemmStridedBatched", call.dtype);
+                Routine::gemm_strided_batched, call.dtype);
         }
         check_status(
             functions.gemm(clblast::column_major, a_transpose, b_transpose, m, n, k, alpha, a.window, a.offset, leading(call.a),
                            b.window, b.offset, leading(call.b), beta, c.window, c.offset, leading(call.c), &queue, nullptr),
-            "gemm", call.dtype);
+            Routine::gemm, call.dtype);
     };
     if (call.places.empty()) return product(call.a, call.b, call.c);
     for (const BlasGemm::Places& places : call.places)

@@ -78,6 +78,7 @@ private:
         cl_mem window;
         std::size_t offset;
     };
+    enum class Routine : std::uint8_t { axpy, scal, dot, nrm2, asum, gemv, gemm, gemm_strided_batched };
     struct IamaxKernels {
         KernelHandle parts, whole;
     };
@@ -93,7 +94,7 @@ private:
     void run_gemm(const clblast::Functions<Value>& functions, cl_command_queue queue, const driver::BlasGemm& call);
     void check_half();
     void run_iamax(cl_command_queue queue, const driver::BlasVector& call);
-    void check_status(clblast::Status status, std::string_view routine, DType dtype);
+    void check_status(clblast::Status status, Routine routine, DType dtype);
 
     Device& device_;
     MemoryHandle scratch_;  // for one command after the other of the queue
