@@ -1,9 +1,13 @@
 // tandem_bench_devices [--first SPEC] [--second SPEC] [--bytes N] [--file-bytes N] [--folder PATH] [--rounds N] [--json FILE]
 //
 // Two CUDA devices at once: copies from one to the other beside the driver's own, one mapped file read in place by both beside
-// one alone, and a file loaded half to each beside one link. Every figure is a ratio within this run.
+// one alone, a file loaded half to each beside one link, and memory of another process on the other device: this program once
+// more, which is killed in the end. Every figure is a ratio within this run.
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -127,7 +131,109 @@ void one_file(const std::vector<Device>& devices, const Plan& plan) {
         loading.push_back({"all of it to " + device.spec(), [&] { whole = npy::load(device, path); }, let_go});
     measure(loading, plan.rounds);
     report("load one file, half to each", "both", loading, {bytes, 1}, "1.8");
+    // What the processors can bring of the page cache: the limit, where it is less than the links' sum.
+    std::vector<Candidate> reading{parallel_read(path.string(), 24, std::size_t{4} << 20U, false)};
+    measure(reading, plan.rounds);
+    fmt::print("{:48}{} by 24: {:.1f} GB/s\n", "the page cache alone", reading[0].name, bytes / reading[0].median() / 1e9);
     std::filesystem::remove(path);
+}
+
+constexpr const char* published_name = "devices";
+
+// The other process: an array on one device, for everyone, until it is killed.
+int serve(const std::string& spec, const std::filesystem::path& folder, std::size_t bytes) {
+    const Device device = open_device(spec);
+    Queue queue(device);
+    std::vector<std::int32_t> values(bytes / 4);
+    std::iota(values.begin(), values.end(), 11);
+    const Array array = empty_shareable(device, int32, {static_cast<std::int64_t>(values.size())});
+    copy(queue, values, array);
+    queue.synchronize();
+    Publisher publisher(published_name, {.folder = folder});
+    publisher.add(array);
+    for (;;)
+        ::pause();
+}
+
+// Begun before this process uses a device.
+class OtherProcess {
+public:
+    explicit OtherProcess(const Plan& plan) : folder_(plan.folder / fmt::format("tandem-bench-{}-names", ::getpid())) {
+        std::filesystem::create_directory(folder_);
+        std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
+        process_ = ::fork();
+        if (process_ != 0) return;
+        const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+        ::execl(self.c_str(), self.c_str(), "--serve", folder_.c_str(), "--first", plan.first.c_str(), "--bytes",
+                std::to_string(plan.bytes).c_str(), nullptr);
+        ::_exit(127);
+    }
+    ~OtherProcess() {
+        kill();
+        std::error_code ignored;
+        std::filesystem::remove_all(folder_, ignored);
+    }
+    OtherProcess(const OtherProcess&) = delete;
+    OtherProcess& operator=(const OtherProcess&) = delete;
+
+    [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+    void kill() {
+        if (process_ <= 0) return;
+        ::kill(process_, SIGKILL);
+        ::waitpid(process_, nullptr, 0);
+        process_ = 0;
+    }
+
+private:
+    std::filesystem::path folder_;
+    pid_t process_ = 0;
+};
+
+// `device` works on an array that another process has on another device.
+void other_process(OtherProcess& other, const Device& device, const Plan& plan) {
+    Array there;
+    for (int tries = 0; there.count() == 0; ++tries) {
+        try {
+            there = attach(device, published_name, {.folder = other.folder()});
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::unavailable || tries == 300) throw;
+            ::usleep(100'000);
+        }
+    }
+    fmt::print("attached: {}\n", there.residency());
+    Queue queue(device);
+    const Array here = empty_like(there, MemoryKind::device), own = empty_like(here);
+    std::vector<std::int32_t> values(plan.bytes / 4);
+    std::iota(values.begin(), values.end(), 11);
+    const auto check = [&](const char* when) {
+        copy(queue, there, here);
+        fmt::print("{} the copy is {}", when, to_vector<std::int32_t>(queue, here) == values ? "right" : "WRONG");
+        for (std::int32_t& value : values)
+            value *= 2;
+        twice(queue, there, here);
+        fmt::print(", what a kernel makes of it in place {}\n",
+                   to_vector<std::int32_t>(queue, here) == values ? "right" : "WRONG");
+        for (std::int32_t& value : values)
+            value /= 2;
+    };
+    check("while the other process lives,");
+    const auto bytes = static_cast<double>(plan.bytes);
+    const auto run = [&](auto work) {
+        return [&queue, work] {
+            work();
+            queue.synchronize();
+        };
+    };
+    std::vector<Candidate> copies{{"tandem, the other process's", run([&] { copy(queue, there, here); })},
+                                  cuda_peer_copy(number_of(open_device(plan.first)), number_of(device), plan.bytes, true)};
+    measure(copies, plan.rounds);
+    report("copy another process's array", device.spec(), copies, {bytes, 1}, "0.95");
+    std::vector<Candidate> kernels{{"tandem, the other process's", run([&] { twice(queue, there, here); })},
+                                   {"on its own memory", run([&] { twice(queue, own, here); })}};
+    measure(kernels, plan.rounds);
+    report("double another process's array", device.spec(), kernels, {bytes, 1}, "-");
+    other.kill();
+    check("after the other process was killed,");
 }
 
 }  // namespace
@@ -137,6 +243,8 @@ int main(int argc, char** argv) {
     CLI::App app{"two CUDA devices at once"};
     tandem::bench::Plan plan;
     std::string json;
+    std::string serve;
+    app.add_option("--serve", serve, "be the other process, and publish in this folder");
     app.add_option("--first", plan.first, "device");
     app.add_option("--second", plan.second, "device");
     app.add_option("--bytes", plan.bytes, "bytes of what is copied from one to the other");
@@ -146,9 +254,12 @@ int main(int argc, char** argv) {
     app.add_option("--json", json, "file for the results");
     CLI11_PARSE(app, argc, argv);
     try {
+        if (!serve.empty()) return tandem::bench::serve(plan.first, serve, plan.bytes);
+        tandem::bench::OtherProcess other(plan);
         const std::vector<tandem::Device> devices{tandem::open_device(plan.first), tandem::open_device(plan.second)};
         for (const tandem::Device& device : devices)
             fmt::print("{}: {}, {}\n", device.spec(), device.info().name, device.info().driver);
+        tandem::bench::other_process(other, devices[1], plan);
         tandem::bench::copies(devices[0], devices[1], plan);
         tandem::bench::copies(devices[1], devices[0], plan);
         tandem::bench::one_file(devices, plan);

@@ -45,17 +45,26 @@ void copy_on_device(Queue& queue, const Array& source, const Array& destination)
                              source.size_bytes());
 }
 
-// Queues a copy that the driver makes from one device of a backend to another. False where it can't.
+// A copy that the driver makes from one device of a backend to another. False where it can't.
 bool copy_directly(Queue& queue, const Array& source, const Array& destination) {
     if (source.device().info().backend != destination.device().info().backend || !is_same_order(source, destination) ||
         overlap(source, destination) != Overlap::none) {
         return false;
     }
-    QueueState::Submission submission(queue.state(), 2 * source.size_bytes());
-    submission.use(source.memory());
-    submission.use(destination.memory());
-    return submission.native().copy_between(*destination.memory(), destination.offset_bytes(), *source.memory(),
-                                            source.offset_bytes(), source.size_bytes());
+    // The other device's queues know nothing of this one: what they have to do with the memory comes before and after.
+    source.memory()->uses.wait();
+    destination.memory()->uses.wait();
+    {
+        QueueState::Submission submission(queue.state(), 2 * source.size_bytes());
+        submission.use(source.memory());
+        submission.use(destination.memory());
+        if (!submission.native().copy_between(*destination.memory(), destination.offset_bytes(), *source.memory(),
+                                              source.offset_bytes(), source.size_bytes())) {
+            return false;
+        }
+    }
+    queue.state().record()->wait();
+    return true;
 }
 
 void copy_between_devices(const Array& source, const Array& destination) {

@@ -2,6 +2,7 @@
 // The words of an expression's text.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -35,7 +35,7 @@ TEST_CASE("handles are for CUDA devices") {
 
 TEST_CASE("memory of others is adopted, and shared by its handle") {
     if (!is_cuda()) return;
-    CudaDriver driver;
+    CudaDriver driver(device().info().index);
     const std::shared_ptr<void> memory = driver.allocate(20'000);
     const auto address = reinterpret_cast<std::uint64_t>(memory.get());
     const Array array = adopt_device_pointer(device(), address + 4000, int32, {4000}, {}, memory);

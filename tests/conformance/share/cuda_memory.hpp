@@ -10,13 +10,13 @@
 
 namespace tandem::test {
 
-/// The driver's own calls, on the first device's primary context, which becomes the calling thread's current one.
+/// The driver's own calls, on a device's primary context, which becomes the calling thread's current one.
 class CudaDriver {
 public:
-    CudaDriver() : library_(::dlopen("libcuda.so.1", RTLD_NOW)) {
+    explicit CudaDriver(int index) : library_(::dlopen("libcuda.so.1", RTLD_NOW)) {
         call<int(unsigned)>("cuInit", 0U);
         int device = 0;
-        call<int(int*, int)>("cuDeviceGet", &device, 0);
+        call<int(int*, int)>("cuDeviceGet", &device, index);
         void* context = nullptr;
         call<int(void**, int)>("cuDevicePrimaryCtxRetain", &context, device);
         call<int(void*)>("cuCtxSetCurrent", context);

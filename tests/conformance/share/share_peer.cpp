@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
         const std::int64_t count = std::atoll(arguments.back().c_str());
         if (arguments[0] == "serve") serve(socket, td::empty_shareable(device, td::int32, {count}, kind_named(arguments.at(3))));
         constexpr std::int64_t before = 4000;
-        td::test::CudaDriver driver;
+        td::test::CudaDriver driver(device.info().index);
         const std::shared_ptr<void> memory = driver.allocate(static_cast<std::size_t>(before + count) * sizeof(std::int32_t));
         const auto address = reinterpret_cast<std::uint64_t>(memory.get()) + before * sizeof(std::int32_t);
         serve(socket, td::adopt_device_pointer(device, address, td::int32, {count}, {}, memory));
