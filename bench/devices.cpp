@@ -131,6 +131,21 @@ void one_file(const std::vector<Device>& devices, const Plan& plan) {
         loading.push_back({"all of it to " + device.spec(), [&] { whole = npy::load(device, path); }, let_go});
     measure(loading, plan.rounds);
     report("load one file, half to each", "both", loading, {bytes, 1}, "1.8");
+    // Whether it is the slots, which leave the caches, or the number of readers, or whether the file's own pages would do better.
+    for (const TransferLimits& limits :
+         {TransferLimits{12, 0, std::size_t{1} << 20U}, TransferLimits{16, 0, std::size_t{2} << 20U},
+          TransferLimits{8, 0, std::size_t{4} << 20U}, TransferLimits{2, 0, 0}}) {
+        for (const Device& device : devices)
+            set_transfer_limits(device, limits);
+        std::vector<Candidate> tried{loading[0]};
+        tried[0].seconds.clear(), tried[0].cpu_seconds.clear();
+        measure(tried, plan.rounds);
+        const TransferLimits now = transfer_limits(devices[0]);
+        fmt::print("{:48}{:2} readers each, slots of {} KiB: {:.1f} GB/s\n", "half to each, at once", now.readers,
+                   now.slot_bytes >> 10U, bytes / tried[0].median() / 1e9);
+    }
+    for (const Device& device : devices)
+        set_transfer_limits(device, {});
     // What the processors can bring of the page cache: the limit, where it is less than the links' sum.
     std::vector<Candidate> reading{parallel_read(path.string(), 24, std::size_t{4} << 20U, false)};
     measure(reading, plan.rounds);
