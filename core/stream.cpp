@@ -168,7 +168,8 @@ void stream_in_place(Queue& queue, const StreamInput& input, const std::string& 
         Chunking chunking = chunking_of(inputs, 0, queue.device(), rest);
         const std::uint64_t row_bytes = total / static_cast<std::uint64_t>(chunking.total_length);
         const auto unit = static_cast<std::uint64_t>(std::clamp<std::int64_t>(options.chunk_length, 1, chunking.total_length));
-        Journal journal(file, {operation, input.offset_bytes(), total, row_bytes * unit, record_bytes});
+        Journal journal(file, {fmt::format("{} {}", operation, to_string(input.dtype())), input.offset_bytes(), total,
+                               row_bytes * unit, record_bytes});
         chunking.begin = static_cast<std::int64_t>(journal.done_bytes() / row_bytes);
         meter.add(journal.done_bytes());
         run_pipeline(queue, chunk_inputs(inputs), chunking,

@@ -46,6 +46,17 @@ StreamInput open_chunked(const Input& input, const ComputeOptions& options, File
 
 void stream_to(const Output& output, const std::vector<StreamInput>& inputs, const StreamFunction& function,
                const ComputeOptions& options, const Device& device, const std::string& what) {
+    if (output.member) {
+        throw UsageError(
+            fmt::format("{}: --memory stream writes .npy and raw files; an archive takes another --memory", output.name));
+    }
+    if (output.is_raw && inputs[0].order() == Order::fortran && inputs[0].shape().size() > 1) {
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("{}: elements in Fortran order can't be streamed into a raw file, which has them in C order; use a "
+                        ".npy file or another --memory",
+                        output.name));
+    }
     const Summary summary;
     Queue queue(device);
     std::uint64_t bytes = bytes_of(inputs[0]);

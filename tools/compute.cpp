@@ -64,6 +64,7 @@ void add_compute_options(CLI::App& command, ComputeOptions& options) {
         .add_option("--stream-memory", options.stream_bytes,
                     "Bytes that --memory stream may take of the device and of pinned memory, such as 512MB; 1 GiB without")
         ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62U))
         ->type_name("BYTES");
     command.add_flag("--strict", options.strict, "Refuse files with bytes behind their data");
     command.add_flag("-v,--verbose", options.verbose, "Tell what was done, where the data was, and how fast it went");

@@ -23,7 +23,7 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t block_bytes = 4096;
-constexpr std::array<char, 16> file_magic{'t', 'a', 'n', 'd', 'e', 'm', ' ', 'j', 'o', 'u', 'r', 'n', 'a', 'l', '1', '\n'};
+constexpr std::array<char, 16> file_magic{'t', 'a', 'n', 'd', 'e', 'm', ' ', 'j', 'o', 'u', 'r', 'n', 'a', 'l', '2', '\n'};
 constexpr std::uint64_t record_magic = 0x64726f6365726474U;
 
 // At the journal's beginning, in a block of its own.
@@ -33,6 +33,9 @@ struct FileHeader {
     std::uint64_t offset_bytes = 0;
     std::uint64_t size_bytes = 0;
     std::uint64_t capacity_bytes = 0;  // of each of the two records
+    std::uint64_t unit_bytes = 0;
+    std::uint64_t device = 0;  // of the file that is changed, as the system numbers them
+    std::uint64_t inode = 0;
     std::array<char, 256> operation{};
     std::uint64_t hash = 0;  // of what comes before
 };
@@ -44,8 +47,14 @@ struct RecordHeader {
     std::uint64_t begin_bytes = 0;  // from the run's beginning on
     std::uint64_t size_bytes = 0;
     std::uint64_t bytes_hash = 0;
-    std::uint64_t hash = 0;  // of what comes before
+    std::uint64_t previous_bytes = 0;  // what the file holds before `begin_bytes`, which the previous record has put there
+    std::uint64_t previous_hash = 0;
+    std::uint64_t following_hash = 0;  // what it holds after this record, which no record has changed yet
+    std::uint64_t hash = 0;            // of what comes before
 };
+
+// So much of what follows a record tells whether the file is still the one that was changed.
+constexpr std::uint64_t following_bytes = 65536;
 
 template <class Header>
 std::uint64_t hash_of(const Header& header) {
@@ -99,6 +108,27 @@ void flush(int descriptor, const std::filesystem::path& path) {
     }
 }
 
+// Keeps others from changing the file in place, by whatever name they reach it. Where the file system has no locks, the journal's
+// lock is all there is.
+void lock_file(const MappedFile& file) {
+    while (::flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EINTR) continue;
+        if (errno != EWOULDBLOCK) return;
+        throw Error(ErrorCode::io, fmt::format("{}: another process is changing the file in place", printable_path(file.path())),
+                    EWOULDBLOCK);
+    }
+}
+
+// Only what a journal may be, whole or just begun, is written over.
+void check_is_journal(int descriptor, const std::filesystem::path& path) {
+    std::array<char, 16> found{};
+    const std::size_t size = read_fully_at(descriptor, 0, std::as_writable_bytes(std::span(found)), path);
+    const bool is_begun = std::all_of(found.begin(), found.end(), [](char byte) { return byte == 0; });
+    if (size == 0 || found == file_magic || (size == found.size() && is_begun)) return;
+    throw Error(ErrorCode::bad_file,
+                fmt::format("{}: is not a journal of this format, and in the place of one", printable_path(path)));
+}
+
 // The journal at `path`, locked; made where there is none.
 FileDescriptor open_locked(const std::filesystem::path& path) {
     for (;;) {
@@ -134,10 +164,23 @@ std::filesystem::path journal_of(const std::filesystem::path& file) {
 
 Journal::Journal(MappedFile file, JournaledRun run)
     : file_(std::move(file)), run_(std::move(run)), path_(journal_of(file_.path())), journal_(open_locked(path_)) {
-    const auto header = read_header<FileHeader>(journal_.number(), 0, path_);
-    // Without a whole header nothing had been changed yet.
-    header ? resume() : create();
-    pending_.reserve(capacity_bytes_);
+    lock_file(file_);
+    bool is_made = false;
+    try {
+        if (read_header<FileHeader>(journal_.number(), 0, path_)) {
+            resume();
+        } else {
+            // Without a whole header nothing had been changed yet.
+            check_is_journal(journal_.number(), path_);
+            is_made = true;
+            create();
+        }
+        pending_.reserve(capacity_bytes_);
+    } catch (...) {
+        if (is_made) ::unlink(path_.c_str());
+        ::flock(file_.descriptor(), LOCK_UN);
+        throw;
+    }
 }
 
 void Journal::create() {
@@ -146,6 +189,11 @@ void Journal::create() {
     header.offset_bytes = run_.offset_bytes;
     header.size_bytes = run_.size_bytes;
     header.capacity_bytes = std::max(run_.record_bytes, run_.unit_bytes);
+    header.unit_bytes = run_.unit_bytes;
+    struct stat status {};
+    if (::fstat(file_.descriptor(), &status) != 0) throw io_error(file_.path(), "fstat", errno);
+    header.device = status.st_dev;
+    header.inode = status.st_ino;
     run_.operation.copy(header.operation.data(), header.operation.size() - 1);
     write_header(journal_.number(), 0, header, path_);
     capacity_bytes_ = header.capacity_bytes;
@@ -165,6 +213,14 @@ void Journal::resume() {
                         printable_path(path_), operation, header.size_bytes, header.offset_bytes, header.file_bytes,
                         run_.operation, run_.size_bytes, run_.offset_bytes, file_.size_bytes()));
     }
+    if (header.unit_bytes != run_.unit_bytes) {
+        throw Error(ErrorCode::bad_file,
+                    fmt::format("{}: the journal of an interrupted run is of units of {} bytes, {} were asked for",
+                                printable_path(path_), header.unit_bytes, run_.unit_bytes));
+    }
+    struct stat status {};
+    if (::fstat(file_.descriptor(), &status) != 0) throw io_error(file_.path(), "fstat", errno);
+    if (header.device != status.st_dev || header.inode != status.st_ino) refuse_other_file("another one has taken its place");
     capacity_bytes_ = header.capacity_bytes;
     std::optional<RecordHeader> newest;
     for (const std::uint64_t slot : {0U, 1U}) {
@@ -182,10 +238,30 @@ void Journal::resume() {
         pending_ = std::move(bytes);
     }
     if (!newest) return;
+    const std::uint64_t end_bytes = newest->begin_bytes + newest->size_bytes;
+    const std::uint64_t previous = std::min(newest->previous_bytes, newest->begin_bytes);
+    if ((previous != 0 && hash_in_file(newest->begin_bytes - previous, previous) != newest->previous_hash) ||
+        hash_in_file(end_bytes, following_bytes) != newest->following_hash) {
+        refuse_other_file("it was written to since");
+    }
+    previous_bytes_ = newest->size_bytes;
+    previous_hash_ = newest->bytes_hash;
     sequence_ = newest->sequence;
     write_fully_at(file_.descriptor(), run_.offset_bytes + newest->begin_bytes, pending_, file_.path());
     done_bytes_ = newest->begin_bytes + newest->size_bytes;
     pending_.clear();
+}
+
+void Journal::refuse_other_file(const char* why) const {
+    throw Error(ErrorCode::bad_file,
+                fmt::format("{}: an interrupted run has left {}, which is not for this file any more: {}; nothing was changed",
+                            printable_path(file_.path()), printable_path(path_), why));
+}
+
+std::uint64_t Journal::hash_in_file(std::uint64_t begin_bytes, std::uint64_t size_bytes) const {
+    std::vector<std::byte> bytes(std::min(size_bytes, run_.size_bytes - begin_bytes));
+    const std::size_t found = read_fully_at(file_.descriptor(), run_.offset_bytes + begin_bytes, bytes, file_.path());
+    return XXH3_64bits(bytes.data(), found);
 }
 
 void Journal::write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes) {
@@ -209,11 +285,16 @@ void Journal::put_record(std::size_t size_bytes) {
     header.size_bytes = size_bytes;
     const std::span<const std::byte> bytes = std::span(pending_).first(size_bytes);
     header.bytes_hash = XXH3_64bits(bytes.data(), bytes.size());
+    header.previous_bytes = previous_bytes_;
+    header.previous_hash = previous_hash_;
+    header.following_hash = hash_in_file(done_bytes_ + size_bytes, following_bytes);
     const std::uint64_t at = slot_offset(header.sequence, capacity_bytes_);
     write_fully_at(journal_.number(), at + block_bytes, bytes, path_);
     write_header(journal_.number(), at, header, path_);
     flush(journal_.number(), path_);
     sequence_ = header.sequence;
+    previous_bytes_ = header.size_bytes;
+    previous_hash_ = header.bytes_hash;
     write_fully_at(file_.descriptor(), run_.offset_bytes + done_bytes_, bytes, file_.path());
     done_bytes_ += size_bytes;
     pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(size_bytes));
@@ -234,6 +315,7 @@ void Journal::finish() {
 Journal::~Journal() {
     // Nothing has been changed: nothing needs to be finished.
     if (journal_.is_open() && sequence_ == 0) ::unlink(path_.c_str());
+    ::flock(file_.descriptor(), LOCK_UN);
 }
 
 }  // namespace tandem

@@ -33,8 +33,9 @@ struct JournaledRun {
 /// where on the run continues. Native calls: flock, pwrite, fdatasync, unlink.
 class Journal final : public Sink {
 public:
-    /// Opens the journal beside `file`, or makes one. Throws io where another process has it open; bad_file where it is of
-    /// another run than `run`.
+    /// Opens the journal beside `file`, or makes one. Throws io where another process is changing the file; bad_file where the
+    /// journal is of another run than `run`, or of another file: one that has taken the file's place, or its old contents put
+    /// back, which is told by what the records have put before themselves and what follows them.
     Journal(MappedFile file, JournaledRun run);
     /// Leaves the journal where the run was not finished; removes it where nothing had been changed yet.
     ~Journal() override;
@@ -53,6 +54,9 @@ private:
     void create();
     void resume();
     void put_record(std::size_t size_bytes);
+    [[noreturn]] void refuse_other_file(const char* why) const;
+    // Of the run's bytes in the file, as far as there are so many.
+    [[nodiscard]] std::uint64_t hash_in_file(std::uint64_t begin_bytes, std::uint64_t size_bytes) const;
 
     const MappedFile file_;
     const JournaledRun run_;
@@ -60,6 +64,8 @@ private:
     FileDescriptor journal_;
     std::uint64_t capacity_bytes_ = 0;  // of a record
     std::uint64_t done_bytes_ = 0;
+    std::uint64_t previous_bytes_ = 0;  // of the last record
+    std::uint64_t previous_hash_ = 0;
     std::uint64_t sequence_ = 0;      // of the last record; 0: the file is as it was
     std::vector<std::byte> pending_;  // what follows `done_bytes_`
 };

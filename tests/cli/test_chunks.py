@@ -1,5 +1,6 @@
 """--memory stream: files of any size, chunk by chunk; in place with a journal that finishes what was interrupted."""
 
+import fcntl
 import os
 import pathlib
 import resource
@@ -147,3 +148,31 @@ def test_a_file_larger_than_the_memory_that_the_process_may_take(tmp_path, devic
     taken = peak_kib("double", path, "-o", out, *STREAM, "--stream-memory", "100MB") - alone
     assert taken <= 110_000_000 / 1024, taken
     assert (np.load(out, mmap_mode="r")[::1009] == 2.0 * np.arange(25_000_000)[::1009]).all()
+
+
+def test_what_is_in_the_journal_s_place_stays(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros(100_000))
+    journal_of(path).write_text("somebody's own notes\n")
+    fail("double", path, "--in-place", *STREAM, naming=path, saying="is not a journal")
+    assert journal_of(path).read_text() == "somebody's own notes\n"
+
+
+def test_one_writer_by_any_name(tmp_path):
+    path, other = tmp_path / "a.npy", tmp_path / "b.npy"
+    np.save(path, np.zeros(100_000))
+    os.link(path, other)
+    with open(other, "rb+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        fail("double", path, "--in-place", *STREAM, naming=path, saying="another process is changing the file")
+    succeed("double", path, "--in-place", *STREAM)
+
+
+def test_what_can_t_be_streamed_into(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.asfortranarray(np.arange(12.0).reshape(3, 4)))
+    for name in ("o.npz", "o.npz:m"):
+        fail_usage("double", path, "-o", tmp_path / name, *STREAM, saying="an archive takes another --memory")
+    fail("double", path, "-o", tmp_path / "o.raw", *STREAM, naming=tmp_path / "o.raw", saying="Fortran order")
+    fail_usage("double", path, "-o", tmp_path / "o.npy", *STREAM, "--stream-memory", "-5", saying="--stream-memory")
+    assert os.listdir(tmp_path) == ["a.npy"]

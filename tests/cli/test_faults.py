@@ -85,6 +85,43 @@ def test_in_place_goes_on_after_an_unreadable_block(tmp_path, device, values):
     assert os.listdir(tmp_path) == ["a.npy"]
 
 
+@each_device
+def test_a_journal_is_for_one_file_alone(tmp_path, device):
+    """Another file in the place of the one that an interrupted run has changed, or its old contents put back: refused, unchanged."""
+    values = np.arange(20_000_000, dtype="f4")
+    path, again = tmp_path / "a.npy", tmp_path / "again.npy"
+    little = ("--in-place", "--memory", "stream", "--stream-memory", "64MB")
+
+    def interrupt():
+        np.save(path, values)
+        fail("double", path, *little, naming=path, saying="Input/output error", device=device,
+             environment=with_fault(path, "unreadable:60000000"))
+        changed = np.load(path) != values
+        assert changed[1:1000].all() and not changed[-1000:].any()
+        assert len(os.listdir(tmp_path)) == 2
+
+    interrupt()
+    np.save(again, values)
+    os.replace(again, path)
+    fail("double", path, *little, naming=path, saying="another one has taken its place", device=device)
+    assert_same(np.load(path), values)
+    for left in tmp_path.iterdir():
+        left.unlink()
+
+    interrupt()
+    half_done = path.read_bytes()
+    np.save(again, values)
+    path.write_bytes(again.read_bytes())
+    fail("double", path, *little, naming=path, saying="it was written to since", device=device)
+    assert_same(np.load(path), values)
+
+    path.write_bytes(half_done)
+    again.unlink()
+    succeed("double", path, *little, device=device)
+    assert_same(np.load(path), 2 * values)
+    assert os.listdir(tmp_path) == ["a.npy"]
+
+
 def test_a_file_larger_than_the_memory_that_a_process_may_have(tmp_path):
     """All that a process may take of the machine's memory is less than a tenth of the file."""
     path = tmp_path / "a.npy"

@@ -108,7 +108,12 @@ TEST_CASE("few readers load swapped elements at an odd offset whole") {
     // With few readers a device that can copies from the file's own pages, in windows of 64 MiB whose bounds fall into elements.
     const ScratchFolder folder;
     Queue queue(device());
-    const std::size_t count = options().window_bytes != 0 ? 20'011 : 17'000'003;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    constexpr std::size_t usual = 20'011;  // of host memory alone, where there are no such windows
+#else
+    constexpr std::size_t usual = 17'000'003;
+#endif
+    const std::size_t count = options().window_bytes != 0 ? 20'011 : usual;
     std::string header(83, ' ');
     const std::string dictionary = "{'descr': '>f8', 'fortran_order': False, 'shape': (" + std::to_string(count) + ",)}";
     header.replace(0, 10, std::string("\x93NUMPY\x01\x00\x49\x00", 10));
