@@ -58,6 +58,23 @@ void Recorder::reduce(const driver::Reduce& call) {
     calls_.emplace_back(call);
 }
 
+bool Recorder::copy_between(driver::Memory& /*destination*/, std::size_t /*destination_offset_bytes*/,
+                            const driver::Memory& /*source*/, std::size_t /*source_offset_bytes*/, std::size_t /*size_bytes*/) {
+    refuse_recording("a copy between devices");
+}
+
+void Recorder::blas(const driver::BlasVector& /*call*/) {
+    refuse_recording("linear algebra");
+}
+
+void Recorder::blas(const driver::BlasGemv& /*call*/) {
+    refuse_recording("linear algebra");
+}
+
+void Recorder::blas(const driver::BlasGemm& /*call*/) {
+    refuse_recording("linear algebra");
+}
+
 void Recorder::launch(const driver::Launch& launch) {
     if (is_native_) native_.launch(launch);
     Launch own{launch, {launch.arguments.begin(), launch.arguments.end()}, {}};

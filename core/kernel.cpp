@@ -74,11 +74,15 @@ public:
         if (items.dimensions() == 0) refuse("no items are given: 1 to 3 numbers");
         launch.dimensions = items.dimensions();
         bool any = true;
+        std::int64_t all = 1;
+        bool is_countable = true;
         for (std::size_t d = 0; d < 3; ++d) {
             if (items.counts()[d] < 0) refuse(fmt::format("{} items", counts_text(items)));
             launch.items[d] = static_cast<std::uint64_t>(items.counts()[d]);
             any = any && launch.items[d] != 0;
+            is_countable = is_countable && !__builtin_mul_overflow(all, items.counts()[d], &all);
         }
+        if (any && !is_countable) refuse(fmt::format("{} items: more than can be counted in 63 bits", counts_text(items)));
         if (group.dimensions() == 0) return any;
         if (group.dimensions() != items.dimensions())
             refuse(fmt::format("items {} in groups of {}: as many dimensions", counts_text(items), counts_text(group)));
@@ -192,6 +196,7 @@ static_assert(static_cast<int>(NativeKind::memory) == static_cast<int>(Argument:
 
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the value's room is not part of an array
 Argument::Argument(const Array& array, Access access, Kind kind) : kind_(kind), access_(access) {
+    (void)array.device();  // throws where there is none
     if (array.count() == 0) return;
     memory_ = array.memory();
     device_ = array.device().state().get();

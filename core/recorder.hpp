@@ -22,6 +22,11 @@ public:
               std::size_t source_offset_bytes, std::size_t size_bytes) override;
     void run(const driver::Elementwise& call) override;
     void reduce(const driver::Reduce& call) override;
+    bool copy_between(driver::Memory& destination, std::size_t destination_offset_bytes, const driver::Memory& source,
+                      std::size_t source_offset_bytes, std::size_t size_bytes) override;
+    void blas(const driver::BlasVector& call) override;
+    void blas(const driver::BlasGemv& call) override;
+    void blas(const driver::BlasGemm& call) override;
     void launch(const driver::Launch& launch) override;
     std::string prefetch(driver::Memory& memory, std::size_t offset_bytes, std::size_t size_bytes, Location where) override;
     std::unique_ptr<driver::Event> record() override;

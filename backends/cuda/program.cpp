@@ -84,7 +84,9 @@ Module build(const Device& device, const driver::CompileRequest& request, bool& 
     key += request.cuda_source;
 
     const auto base = environment::cache_directory();
-    const DiskCache cache(base.empty() ? base : base / "cuda");
+    // What a source includes may change without the source.
+    const bool is_kept = request.cuda_source.find("#include") == std::string_view::npos;
+    const DiskCache cache(base.empty() || !is_kept ? std::filesystem::path() : base / "cuda");
     Module loaded;
     if (const auto bytes = cache.load(key)) {
         const auto cached = unpacked(*bytes);

@@ -51,6 +51,16 @@ void check_own_folder(const fs::path& folder) {
     }
 }
 
+// Who may write to a folder may put another socket in a name's place.
+void check_not_writable_by_others(const fs::path& folder) {
+    struct stat status {};
+    if (::stat(folder.c_str(), &status) != 0) throw io_error(folder, "stat", errno);
+    if (!S_ISDIR(status.st_mode)) throw io_error(folder, "folder for sockets", ENOTDIR);
+    if ((status.st_mode & 022U) == 0) return;
+    throw Error(ErrorCode::io, fmt::format("{}: folder for sockets: mode {:04o}: others may write to it", printable_path(folder),
+                                           status.st_mode & 07777U));
+}
+
 // The lock of a name, held from here on; not open where another process holds it. A file that is removed while it is being
 // locked is not the name's any more: whoever comes then makes a new one.
 FileDescriptor take_lock(const fs::path& path, bool make) {
@@ -105,7 +115,13 @@ bool has_socket(const fs::path& path) {
 }  // namespace
 
 fs::path names_folder(const fs::path& given, bool make) {
-    if (!given.empty()) return given;
+    if (!given.empty()) {
+        // The process may go elsewhere before the names end.
+        std::error_code error;
+        const fs::path folder = fs::absolute(given, error);
+        if (make) check_not_writable_by_others(folder);
+        return error ? given : folder;
+    }
     fs::path folder = user_folder() / "tandem";
     if (make && ::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) throw io_error(folder, "mkdir", errno);
     std::error_code ignored;
