@@ -5,7 +5,7 @@ namespace tandem {
 
 enum class InstructionSet : unsigned char { baseline, x86_64_v3, x86_64_v4 };
 
-/// The best there is. Looked up once; thread safe.
+/// The best that there is, and that kernels are built for. Looked up once; thread safe.
 InstructionSet best_instruction_set() noexcept;
 
 }  // namespace tandem

@@ -40,11 +40,13 @@ struct Tables {
 };
 
 Tables best_tables() noexcept {
-#if defined(__x86_64__)
-    const InstructionSet best = best_instruction_set();
+    [[maybe_unused]] const InstructionSet best = best_instruction_set();
+#if defined(TANDEM_HAS_x86_64_v4)
 #define TANDEM_X(name, inputs) &host_kernels_##name##_x86_64_v4,
     if (best == InstructionSet::x86_64_v4) return {{TANDEM_FOR_EACH_OP(TANDEM_X)}, &host_kernels_reduce_x86_64_v4};
 #undef TANDEM_X
+#endif
+#if defined(TANDEM_HAS_x86_64_v3)
 #define TANDEM_X(name, inputs) &host_kernels_##name##_x86_64_v3,
     if (best == InstructionSet::x86_64_v3) return {{TANDEM_FOR_EACH_OP(TANDEM_X)}, &host_kernels_reduce_x86_64_v3};
 #undef TANDEM_X

@@ -19,9 +19,11 @@ extern const HostLoops host_loops_x86_64_v4;
 namespace {
 
 const HostLoops& loops() noexcept {
-#if defined(__x86_64__)
-    const InstructionSet best = best_instruction_set();
+    [[maybe_unused]] const InstructionSet best = best_instruction_set();
+#if defined(TANDEM_HAS_x86_64_v4)
     if (best == InstructionSet::x86_64_v4) return host_loops_x86_64_v4;
+#endif
+#if defined(TANDEM_HAS_x86_64_v3)
     if (best == InstructionSet::x86_64_v3) return host_loops_x86_64_v3;
 #endif
     return host_loops_baseline;
