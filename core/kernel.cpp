@@ -196,7 +196,6 @@ static_assert(static_cast<int>(NativeKind::memory) == static_cast<int>(Argument:
 
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the value's room is not part of an array
 Argument::Argument(const Array& array, Access access, Kind kind) : kind_(kind), access_(access) {
-    (void)array.device();  // throws where there is none
     if (array.count() == 0) return;
     memory_ = array.memory();
     device_ = array.device().state().get();

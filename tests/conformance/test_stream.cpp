@@ -222,7 +222,7 @@ TEST_CASE("a file is changed in place and an interrupted run is finished") {
         CHECK(std::filesystem::exists(journal_of(path)));
         CHECK_FALSE(holds(
             path, 128, [](std::int64_t i) { return 1 + static_cast<double>(i); }, swapped, many));
-        CHECK_ERROR(ErrorCode::bad_file, "\"double\"", stream_in_place(queue, file, "triple", double_chunk, options));
+        CHECK_ERROR(ErrorCode::bad_file, "\"double float64\"", stream_in_place(queue, file, "triple", double_chunk, options));
         std::int64_t seen = 0;
         stream_in_place(
             queue, file, "double",
