@@ -43,8 +43,11 @@ def test_many_chunks_in_little_memory(tmp_path, device, order):
     succeed("double", path, "-o", out, *STREAM, *little, device=device)
     assert_same(np.load(out), values + values)
     assert np.load(out).flags.f_contiguous == values.flags.f_contiguous
-    succeed("double", path, "-o", tmp_path / "out.raw", *STREAM, *little, device=device)
-    assert (tmp_path / "out.raw").read_bytes() == (2 * values).tobytes(order=order)
+    if order == "C":
+        succeed("double", path, "-o", tmp_path / "out.raw", *STREAM, *little, device=device)
+        assert (tmp_path / "out.raw").read_bytes() == (2 * values).tobytes()
+    else:  # raw files are in C order
+        fail("double", path, "-o", tmp_path / "out.raw", *STREAM, naming=tmp_path / "out.raw", saying="Fortran order", device=device)
     raw = tmp_path / "in.raw"
     raw.write_bytes(b"odd" + values.tobytes() + b"rest")
     where = ("--dtype", "f8", "--offset", "3", "--shape", "3000000")
