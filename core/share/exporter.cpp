@@ -6,12 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
-#include <fstream>
-#include <iterator>
-#include <string>
 #include <system_error>
 
+#include "core/share/process_identity.hpp"
 #include "tandem/error.hpp"
 
 namespace tandem {
@@ -26,20 +23,8 @@ namespace {
 }  // namespace
 
 std::optional<std::uint64_t> start_time_of(int pid) {
-    std::ifstream file(fmt::format("/proc/{}/stat", pid));
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
-    // The name, in parentheses, may hold anything; behind it come the state, and the start time as the 20th.
-    const std::size_t name_end = text.rfind(')');
-    if (name_end == std::string::npos) return {};
-    std::size_t at = name_end + 1;
-    if (text.substr(at, 2) == " Z" || text.substr(at, 2) == " X") return {};
-    for (int field = 0; field < 19; ++field) {
-        at = text.find(' ', at + 1);
-        if (at == std::string::npos) return {};
-    }
-    std::uint64_t ticks = 0;
-    const char* const end = text.data() + text.size();
-    return std::from_chars(text.data() + at + 1, end, ticks).ec == std::errc() ? std::optional(ticks) : std::nullopt;
+    const std::optional<ProcessIdentity> process = find_process(pid);
+    return process ? std::optional(process->start_time) : std::nullopt;
 }
 
 ProcessIdentity this_process() {
