@@ -230,6 +230,10 @@ void OutputFile::discard() noexcept {
     }
 }
 
+std::string OutputFile::name() const {
+    return printable_path(path_);
+}
+
 void OutputFile::write(std::span<const std::byte> bytes) {
     try {
         write_at(reserve(bytes.size()), bytes);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include "core/transport/sink.hpp"
 
@@ -38,6 +39,7 @@ public:
     /// Writes into what was reserved; from several threads, each its own part. A file that `is_sequential` takes the parts in
     /// order. After a failure the file can't be committed.
     void write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes) override;
+    [[nodiscard]] std::string name() const override;
     /// Written in place and from the front to the end: a pipe, /dev/stdout, what is no regular file.
     [[nodiscard]] bool is_sequential() const noexcept override { return direct_; }
 

@@ -137,7 +137,7 @@ void load_from(Source& source, std::size_t begin_bytes, const Array& array, Mete
 }  // namespace
 
 void load_bytes(Source& source, const Array& array, const TransferOptions& options, const Conversion& conversion) {
-    Meter meter(options, array.size_bytes());
+    Meter meter(options, array.size_bytes(), source.name());
     if (array.count() != 0) {
         array.memory()->uses.wait();
         Converter converter(array.device(), conversion);
@@ -149,7 +149,7 @@ void load_bytes(Source& source, const Array& array, const TransferOptions& optio
 
 void load_bytes(const MappedFile& file, std::uint64_t offset_bytes, const Array& array, const TransferOptions& options,
                 const Conversion& conversion) {
-    Meter meter(options, array.size_bytes());
+    Meter meter(options, array.size_bytes(), printable_path(file.path()));
     if (array.count() != 0) {
         array.memory()->uses.wait();
         Converter converter(array.device(), conversion);
@@ -163,7 +163,7 @@ void load_bytes(const MappedFile& file, std::uint64_t offset_bytes, const Array&
 }
 
 void save_bytes(const Array& array, Sink& sink, std::uint64_t offset_bytes, const TransferOptions& options) {
-    Meter meter(options, array.size_bytes());
+    Meter meter(options, array.size_bytes(), sink.name());
     if (array.count() != 0) {
         array.memory()->uses.wait();
         SaveJob job{&sink, offset_bytes, array.memory(), array.offset_bytes(), array.size_bytes()};

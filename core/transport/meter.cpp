@@ -20,7 +20,8 @@ std::int64_t now_ns() noexcept {
 
 void Meter::check() const {
     if (!options_.stop.stop_requested()) return;
-    throw Error(ErrorCode::cancelled, fmt::format("cancelled after {} of {} bytes", done_bytes_.load(), total_bytes_));
+    throw Error(ErrorCode::cancelled, fmt::format("{}{}cancelled after {} of {} bytes", name_, name_.empty() ? "" : ": ",
+                                                  done_bytes_.load(), total_bytes_));
 }
 
 void Meter::report() {

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include <tandem/transfer.hpp>
 
@@ -11,8 +13,9 @@ namespace tandem {
 /// Counts a transfer's bytes and heeds its caller's wish to end it. Thread safe but for `report`.
 class Meter {
 public:
-    /// `options` outlives the meter.
-    Meter(const TransferOptions& options, std::uint64_t total_bytes) : options_(options), total_bytes_(total_bytes) {}
+    /// `options` outlives the meter. `name` is what messages call the file; without one, they say nothing of it.
+    Meter(const TransferOptions& options, std::uint64_t total_bytes, std::string name = {})
+        : options_(options), total_bytes_(total_bytes), name_(std::move(name)) {}
 
     void add(std::uint64_t bytes) noexcept { done_bytes_ += bytes; }
 
@@ -27,6 +30,7 @@ public:
 private:
     const TransferOptions& options_;
     const std::uint64_t total_bytes_;
+    const std::string name_;
     std::atomic<std::uint64_t> done_bytes_{0};
     std::uint64_t reported_bytes_ = 0;
     std::int64_t reported_at_ns_ = 0;

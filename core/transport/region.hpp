@@ -53,6 +53,7 @@ class RegionSource final : public Source {
 public:
     RegionSource(MappedFile file, std::uint64_t offset_bytes, Region region)
         : file_(std::move(file)), offset_bytes_(offset_bytes), region_(std::move(region)) {}
+    [[nodiscard]] std::string name() const override { return printable_path(file_.path()); }
     void read(std::uint64_t offset_bytes, std::span<std::byte> destination) override;
 
 private:

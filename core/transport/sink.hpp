@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace tandem {
 
@@ -15,6 +16,8 @@ public:
     Sink(const Sink&) = delete;
     Sink& operator=(const Sink&) = delete;
 
+    /// What messages call it; nothing where it has no name.
+    [[nodiscard]] virtual std::string name() const { return {}; }
     /// True where the parts have to come in order, from one thread.
     [[nodiscard]] virtual bool is_sequential() const noexcept = 0;
     /// Throws io with the file and the offset.

@@ -41,6 +41,10 @@ std::span<const std::byte> Source::read_to_slot(std::uint64_t offset_bytes, std:
     return destination;
 }
 
+std::string FileSource::name() const {
+    return printable_path(file_.path());
+}
+
 bool FileSource::needs_slot(std::uint64_t offset_bytes, std::size_t size_bytes) {
     // Small pieces are not worth the question: the page cache reads them as fast.
     if (size_bytes < 64 * block_bytes || file_.in_memory() || is_private(file_) || is_refused_) return false;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <tandem/mapped_file.hpp>
@@ -22,6 +23,9 @@ public:
     virtual ~Source() = default;
     Source(const Source&) = delete;
     Source& operator=(const Source&) = delete;
+
+    /// What messages call it; nothing where it has no name.
+    [[nodiscard]] virtual std::string name() const { return {}; }
 
     /// Whether the piece is better read into a slot, even where its destination is memory of the host. The default is no.
     [[nodiscard]] virtual bool needs_slot(std::uint64_t /*offset_bytes*/, std::size_t /*size_bytes*/) { return false; }
@@ -45,6 +49,7 @@ class FileSource final : public Source {
 public:
     FileSource(MappedFile file, std::uint64_t offset_bytes) : file_(std::move(file)), offset_bytes_(offset_bytes) {}
 
+    [[nodiscard]] std::string name() const override;
     bool needs_slot(std::uint64_t offset_bytes, std::size_t size_bytes) override;
     void read(std::uint64_t offset_bytes, std::span<std::byte> destination) override;
     std::span<const std::byte> read_to_slot(std::uint64_t offset_bytes, std::size_t size_bytes,
