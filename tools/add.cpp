@@ -8,6 +8,7 @@
 #include "tools/commands.hpp"
 #include "tools/compute.hpp"
 #include "tools/outputs.hpp"
+#include "tools/unfinished.hpp"
 
 namespace tandem::command {
 namespace {
@@ -40,8 +41,9 @@ void run(const Options& options) {
     check_raw_options(options.raw, {&left, &right});
     const Output output = find_output(options.output, {&left, &right});
 
-    check_no_journal(left);
-    check_no_journal(right);
+    check_is_whole(left);
+    check_is_whole(right);
+    check_is_whole(output);
     if (options.streams) {
         const std::vector<StreamInput> inputs{open_chunked(left, options), open_chunked(right, options)};
         check_pair(left, inputs[0], right, inputs[1]);

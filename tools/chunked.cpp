@@ -15,7 +15,7 @@ namespace {
 
 StreamOptions stream_options(const ComputeOptions& options, const std::string& what) {
     StreamOptions stream;
-    stream.memory_bytes = options.stream_bytes;
+    stream.memory_bytes = options.stream_bytes.value_or(stream.memory_bytes);
     stream.transfer = show_progress(what);
     return stream;
 }
@@ -72,24 +72,18 @@ void stream_to(const Output& output, const std::vector<StreamInput>& inputs, con
 void stream_over(const StreamInput& input, const std::string& operation, const StreamFunction& function,
                  const ComputeOptions& options, const Device& device, const std::string& what) {
     Summary summary;
-    std::error_code ignored;
-    if (std::filesystem::exists(journal_of(input.file().path()), ignored)) {
-        summary.note(fmt::format("{}: an interrupted run is finished", printable_path(input.file().path())));
-    }
+    const MappedFile& file = input.file();
+    if (interrupted_run(file)) summary.note(fmt::format("{}: an interrupted run is finished", printable_path(file.path())));
     Queue queue(device);
-    stream_in_place(queue, input, operation, function, stream_options(options, what));
+    try {
+        stream_in_place(queue, input, operation, function, stream_options(options, what));
+    } catch (const Error& error) {
+        // Not where there was a reason to leave the journal of another run alone.
+        if (error.code() == ErrorCode::bad_file || !interrupted_run(file)) throw;
+        throw Error(error.code(), fmt::format("{}; the file is partly changed, and the same command finishes that", error.what()),
+                    error.native_code());
+    }
     summary.print(options, what, device, 2 * bytes_of(input));
-}
-
-void check_no_journal(const Input& input) {
-    std::error_code ignored;
-    const std::filesystem::path journal = journal_of(input.path);
-    if (input.is_stream || !std::filesystem::exists(journal, ignored)) return;
-    throw Error(
-        ErrorCode::bad_file,
-        fmt::format("{}: an interrupted run has left it partly changed, and {} beside it; the same command with --in-place "
-                    "--memory stream finishes that",
-                    input.name, printable_path(journal)));
 }
 
 }  // namespace tandem::command

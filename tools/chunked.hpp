@@ -23,7 +23,4 @@ void stream_to(const Output& output, const std::vector<StreamInput>& inputs, con
 void stream_over(const StreamInput& input, const std::string& operation, const StreamFunction& function,
                  const ComputeOptions& options, const Device& device, const std::string& what);
 
-/// Refuses a file that an interrupted run has left partly changed. Throws bad_file with what finishes it.
-void check_no_journal(const Input& input);
-
 }  // namespace tandem::command

@@ -37,6 +37,7 @@ std::string& opened_device() {
 }  // namespace
 
 Device open_device(const ComputeOptions& options) {
+    if (options.stream_bytes && !options.streams) throw UsageError("--stream-memory is for --memory stream");
     Device device = tandem::open_device(options.device);
     opened_device() = device.spec();
     return device;

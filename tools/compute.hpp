@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,8 +18,8 @@ struct ComputeOptions {
     RawOptions raw;
     std::string device;  ///< empty: TANDEM_DEVICE, or the best there is
     MemoryKind memory = MemoryKind::device;
-    bool streams = false;                                     ///< --memory stream: chunk by chunk, instead of by `memory`
-    std::size_t stream_bytes = StreamOptions().memory_bytes;  ///< for that
+    bool streams = false;                     ///< --memory stream: chunk by chunk, instead of by `memory`
+    std::optional<std::size_t> stream_bytes;  ///< for that
     bool strict = false;
     bool verbose = false;
 
@@ -31,7 +32,8 @@ struct ComputeOptions {
 /// Adds --device, --memory, --strict, --verbose and the raw options. `options` must outlive the parsing.
 void add_compute_options(CLI::App& command, ComputeOptions& options);
 
-/// The device that --device names, or the best there is; kept in mind for `device_in_use`.
+/// The device that --device names, or the best there is; kept in mind for `device_in_use`. Throws UsageError for options that
+/// contradict each other.
 Device open_device(const ComputeOptions& options);
 
 /// The device that was opened, such as "host:0"; empty before. For messages of what is not a tandem::Error and knows of none.

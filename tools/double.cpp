@@ -9,6 +9,7 @@
 #include "tools/commands.hpp"
 #include "tools/compute.hpp"
 #include "tools/outputs.hpp"
+#include "tools/unfinished.hpp"
 
 namespace tandem::command {
 namespace {
@@ -21,6 +22,7 @@ struct Options : ComputeOptions {
 
 void run_to_output(const Options& options, const Input& input) {
     const Output output = find_output(*options.output, {&input});
+    check_is_whole(output);
     Summary summary;
     const Device device = open_device(options);
     const Array in = load(device, input, options.raw, options.strict, options.memory);
@@ -123,8 +125,9 @@ void run_streaming(const Options& options, const Input& input) {
                [&] { stream_over(in, "double", function, options, device, fmt::format("2 x {} in place", input.name)); });
         return;
     }
-    check_no_journal(input);
+    check_is_whole(input);
     const Output output = find_output(*options.output, {&input});
+    check_is_whole(output);
     const std::vector<StreamInput> inputs{open_chunked(input, options)};
     const Device device = open_device(options);
     stream_to(output, inputs, function, options, device, fmt::format("2 x {} -> {}", input.name, output.name));
@@ -149,7 +152,7 @@ void run(const Options& options) {
         run_streaming(options, input);
         return;
     }
-    check_no_journal(input);
+    check_is_whole(input);
     if (options.in_place) {
         if (input.archive) {
             throw Error(ErrorCode::invalid_argument,

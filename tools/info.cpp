@@ -18,6 +18,7 @@
 #include "tools/inputs.hpp"
 #include "tools/outputs.hpp"
 #include "tools/text.hpp"
+#include "tools/unfinished.hpp"
 
 namespace tandem::command {
 namespace {
@@ -47,6 +48,7 @@ struct Facts {
     MappedFile file;  // where devices could reach the data in it: no stream, no whole archive, no compressed member
     std::optional<npz::Member> member;  // of an archive
     std::string problem;                // why it can't be read; of an archive's member
+    std::string unfinished;             // what an interrupted run in place has left to do
     std::vector<Facts> members;         // of a whole archive
 };
 
@@ -261,6 +263,7 @@ Json to_json(const Facts& facts) {
 
 std::string json_text(const Facts& facts, const std::vector<Reach>& reaches) {
     Json object = to_json(facts);
+    if (!facts.unfinished.empty()) object["unfinished"] = facts.unfinished;
     for (const Reach& reach : reaches) {
         object["devices"].push_back(
             {{"spec", reach.device}, {"zero_copy", to_string(reach.zero_copy)}, {"residency", reach.residency}});
@@ -326,6 +329,7 @@ std::string plain_text(const Facts& facts, const std::vector<Reach>& reaches, co
         text += fmt::format("{:<16}{}\n", label, value);
     };
     line("file", name);
+    if (!facts.unfinished.empty()) line("unfinished", facts.unfinished);
     line("format", facts.version           ? fmt::format("npy {}.{}", (*facts.version)[0], (*facts.version)[1])
                    : facts.format == "npz" ? "npz: an archive of .npy files"
                                            : std::string(facts.format));
@@ -389,6 +393,7 @@ void run(const Options& options) {
                                 : facts_of_npy(input, options.raw.dtype);
         reaches = find_reaches(facts);
     });
+    facts.unfinished = unfinished_text(input);
     print(options.json ? json_text(facts, reaches) : plain_text(facts, reaches, input.name));
 }
 

@@ -9,6 +9,7 @@
 #include "tools/outputs.hpp"
 #include "tools/process.hpp"
 #include "tools/published.hpp"
+#include "tools/unfinished.hpp"
 
 namespace tandem::command {
 namespace {
@@ -27,6 +28,7 @@ void run(const Options& options) {
     Input input = find_input(options.input);
     identify(input, options.raw);
     check_raw_options(options.raw, {&input});
+    check_is_whole(input);
     // Loading may take long: a name that can't be had shows at once. An interrupt ends the loading, with no socket to be left.
     static_cast<void>(Publisher(options.name));
     const Device device = open_device(options);

@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 // Header-only, so that what links the library needs no other.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -119,6 +121,48 @@ void lock_file(const MappedFile& file) {
     }
 }
 
+// The attribute of a file that is being changed: its journal's path. Filesystems without attributes do without it.
+constexpr const char* mark_name = "user.tandem.journal";
+
+void set_mark(const MappedFile& file, const std::filesystem::path& journal) {
+    std::error_code error;
+    const std::string path = std::filesystem::absolute(journal, error).native();
+    if (!error) static_cast<void>(::fsetxattr(file.descriptor(), mark_name, path.data(), path.size(), 0));
+}
+
+std::optional<std::filesystem::path> find_mark(const MappedFile& file) {
+    std::array<char, 4096> path{};
+    const ssize_t size = ::fgetxattr(file.descriptor(), mark_name, path.data(), path.size());
+    if (size <= 0) return {};
+    return std::filesystem::path(std::string(path.data(), static_cast<std::size_t>(size)));
+}
+
+// Whether a journal at `path` is of this very file.
+bool is_journal_of(const std::filesystem::path& path, const MappedFile& file) {
+    const FileDescriptor journal(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!journal.is_open()) return false;
+    try {
+        const auto header = read_header<FileHeader>(journal.number(), 0, path);
+        struct stat status {};
+        return header && ::fstat(file.descriptor(), &status) == 0 && header->device == status.st_dev &&
+               header->inode == status.st_ino;
+    } catch (const Error&) {
+        return false;  // it can't be read
+    }
+}
+
+// Where the journal of `file` is, or is to be.
+std::filesystem::path place_of_journal(const MappedFile& file) {
+    std::filesystem::path beside = journal_of(file.path());
+    if (is_journal_of(beside, file)) return beside;
+    const std::optional<std::filesystem::path> mark = find_mark(file);
+    if (!mark) return beside;
+    if (is_journal_of(*mark, file)) return *mark;
+    throw Error(ErrorCode::bad_file,
+                fmt::format("{}: an interrupted run has left it partly changed, and its journal, {}, is gone or of another file",
+                            printable_path(file.path()), printable_path(*mark)));
+}
+
 // Only what a journal may be, whole or just begun, is written over.
 void check_is_journal(int descriptor, const std::filesystem::path& path) {
     std::array<char, 16> found{};
@@ -162,8 +206,14 @@ std::filesystem::path journal_of(const std::filesystem::path& file) {
     return target.parent_path() / fmt::format(".{}.tandem-journal", target.filename().native());
 }
 
+std::optional<std::filesystem::path> interrupted_run(const MappedFile& file) {
+    std::filesystem::path beside = journal_of(file.path());
+    if (is_journal_of(beside, file)) return beside;
+    return find_mark(file);
+}
+
 Journal::Journal(MappedFile file, JournaledRun run)
-    : file_(std::move(file)), run_(std::move(run)), path_(journal_of(file_.path())), journal_(open_locked(path_)) {
+    : file_(std::move(file)), run_(std::move(run)), path_(place_of_journal(file_)), journal_(open_locked(path_)) {
     lock_file(file_);
     bool is_made = false;
     try {
@@ -177,7 +227,7 @@ Journal::Journal(MappedFile file, JournaledRun run)
         }
         pending_.reserve(capacity_bytes_);
     } catch (...) {
-        if (is_made) ::unlink(path_.c_str());
+        if (is_made) remove();
         ::flock(file_.descriptor(), LOCK_UN);
         throw;
     }
@@ -199,6 +249,12 @@ void Journal::create() {
     capacity_bytes_ = header.capacity_bytes;
     flush(journal_.number(), path_);
     flush_folder_of(path_);
+    set_mark(file_, path_);  // brought to the storage with the file, before its first byte is changed
+}
+
+void Journal::remove() noexcept {
+    ::fremovexattr(file_.descriptor(), mark_name);
+    ::unlink(path_.c_str());
 }
 
 void Journal::resume() {
@@ -307,6 +363,7 @@ void Journal::finish() {
     }
     if (!pending_.empty()) put_record(pending_.size());
     flush(file_.descriptor(), file_.path());
+    ::fremovexattr(file_.descriptor(), mark_name);
     if (::unlink(path_.c_str()) != 0) throw io_error(path_, "unlink", errno);
     flush_folder_of(path_);
     journal_.reset();
@@ -314,7 +371,7 @@ void Journal::finish() {
 
 Journal::~Journal() {
     // Nothing has been changed: nothing needs to be finished.
-    if (journal_.is_open() && sequence_ == 0) ::unlink(path_.c_str());
+    if (journal_.is_open() && sequence_ == 0) remove();
     ::flock(file_.descriptor(), LOCK_UN);
 }
 

@@ -30,7 +30,8 @@ struct JournaledRun {
 /// but for one record's bytes, which the journal holds.
 ///
 /// Creating one where an interrupted run has left a journal writes that record's bytes once more, and `done_bytes` says from
-/// where on the run continues. Native calls: flock, pwrite, fdatasync, unlink.
+/// where on the run continues. The file bears the journal's path as long as there is one: under another name it is still known.
+/// Native calls: flock, fsetxattr, pwrite, fdatasync, fremovexattr, unlink.
 class Journal final : public Sink {
 public:
     /// Opens the journal beside `file`, or makes one. Throws io where another process is changing the file; bad_file where the
@@ -43,6 +44,7 @@ public:
     /// Bytes from the run's beginning on that are done.
     [[nodiscard]] std::uint64_t done_bytes() const noexcept { return done_bytes_; }
 
+    [[nodiscard]] std::string name() const override { return printable_path(file_.path()); }
     [[nodiscard]] bool is_sequential() const noexcept override { return true; }
     /// The offset is from the run's beginning on. Keeps the bytes until there are enough for a record.
     void write_at(std::uint64_t offset_bytes, std::span<const std::byte> bytes) override;
@@ -52,6 +54,8 @@ public:
 
 private:
     void create();
+    // From the file and from its folder. The mark goes first: a file without one and with a journal is finished once more.
+    void remove() noexcept;
     void resume();
     void put_record(std::size_t size_bytes);
     [[noreturn]] void refuse_other_file(const char* why) const;

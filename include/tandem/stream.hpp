@@ -108,12 +108,19 @@ void stream(Queue& queue, std::span<const StreamInput> inputs, const StreamOutpu
 /// what is done. What is written is flushed to the storage before the journal is reused.
 ///
 /// The input's file has to be opened with FileAccess::read_write. Throws as `stream`; io where another process is at it;
-/// bad_file where the journal is of another operation, or of other elements. A failure leaves the journal, unless nothing has
-/// been changed yet.
+/// bad_file where the journal is of another operation, or of other elements, or the file is partly changed and the journal gone.
+/// A failure leaves the journal, unless nothing has been changed yet.
 void stream_in_place(Queue& queue, const StreamInput& input, const std::string& operation, const StreamFunction& function,
                      const StreamOptions& options = {});
 
 /// What a run in place on `file` keeps beside it, while it lasts or after it was interrupted: ".NAME.tandem-journal".
 std::filesystem::path journal_of(const std::filesystem::path& file);
+
+/// The journal of the run in place that has left `file` partly changed, or is at it; nothing where there is no such run. The file
+/// is known by a mark on itself, which goes along when it is renamed, linked or copied with its attributes; where its filesystem
+/// keeps none, by the journal beside it alone. The mark may outlive the journal: the path that is returned is of no file then,
+/// and nothing tells which part of the file is changed. Takes a few microseconds. Native calls: fgetxattr
+/// ("user.tandem.journal"), open.
+std::optional<std::filesystem::path> interrupted_run(const MappedFile& file);
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 """Files that fail while they are read or written: through a layer between the command and the system that fails on demand."""
 
+import json
 import os
 import resource
 import subprocess
@@ -120,6 +121,61 @@ def test_a_journal_is_for_one_file_alone(tmp_path, device):
     succeed("double", path, *little, device=device)
     assert_same(np.load(path), 2 * values)
     assert os.listdir(tmp_path) == ["a.npy"]
+
+
+def keeps_attributes(folder):
+    probe = folder / "probe"
+    probe.write_bytes(b"")
+    try:
+        os.setxattr(probe, "user.tandem.probe", b"x")
+    except OSError:
+        return False
+    finally:
+        probe.unlink()
+    return True
+
+
+@each_device
+def test_a_partly_changed_file_is_known_by_every_name(tmp_path, device):
+    if not keeps_attributes(tmp_path):
+        pytest.skip("the filesystem keeps no attributes")
+    values = np.arange(20_000_000, dtype="f4")
+    path, other, out = tmp_path / "a.npy", tmp_path / "b.npy", tmp_path / "out.npy"
+    journal = tmp_path / ".a.npy.tandem-journal"
+    little = ("--in-place", "--memory", "stream", "--stream-memory", "64MB")
+    np.save(path, values)
+    message = fail("double", path, *little, naming=path, saying="Input/output error", device=device,
+                   environment=with_fault(path, "unreadable:60000000"))
+    assert "the file is partly changed, and the same command finishes that" in message
+    os.link(path, tmp_path / "linked.npy")
+    subprocess.run(["cp", "--preserve=xattr", path, tmp_path / "copied.npy"], check=True)
+    path.rename(other)
+    for name in (other, tmp_path / "linked.npy", tmp_path / "copied.npy"):
+        found = name.read_bytes()
+        partly = {"naming": name, "saying": f"has left it partly changed, and its journal, {journal}"}
+        fail("double", name, "-o", out, device=device, **partly)
+        fail("double", name, "--in-place", device=device, **partly)
+        fail("add", name, name, "-o", out, "--memory", "stream", device=device, **partly)
+        fail("share", name, "--name", "partly-changed", device=device, **partly)
+        assert f"partly changed, and its journal, {journal}" in json.loads(succeed("info", name, "--json"))["unfinished"]
+        assert b"unfinished      an interrupted run" in succeed("info", name)
+        whole = tmp_path / "whole.npy"
+        np.save(whole, values[:10])
+        for memory in ("device", "stream"):
+            message = fail("double", whole, "-o", name, "--memory", memory, naming=name, saying="not replaced: ", device=device)
+            assert "partly changed" in message
+        assert name.read_bytes() == found
+        whole.unlink()
+    # A copy is another file, which nobody can finish.
+    fail("double", tmp_path / "copied.npy", *little, naming=tmp_path / "copied.npy", saying="is gone or of another file", device=device)
+    succeed("double", other, *little, device=device)
+    assert_same(np.load(other), 2 * values)
+    assert_same(np.load(tmp_path / "linked.npy"), 2 * values)
+    assert sorted(os.listdir(tmp_path)) == ["b.npy", "copied.npy", "linked.npy"]
+    succeed("double", other, *little, device=device)
+    assert "unfinished" not in json.loads(succeed("info", other, "--json"))
+    fail("double", tmp_path / "copied.npy", "-o", out, naming=tmp_path / "copied.npy", saying="is gone", device=device)
+    assert not out.exists()
 
 
 def test_a_file_larger_than_the_memory_that_a_process_may_have(tmp_path):
