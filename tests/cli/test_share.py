@@ -277,7 +277,8 @@ def test_rubbish_on_the_socket(tmp_path, runtime):
         deadline = time.monotonic() + 30
         while descriptors(process.pid) > before and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert descriptors(process.pid) == before
+        # Less, where the client that asked whether it answers had not been let go of yet.
+        assert descriptors(process.pid) <= before
         assert attach(runtime, "a", "--max", device="host") == "max: 499\n"
 
 
