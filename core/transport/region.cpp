@@ -1,5 +1,7 @@
 #include "core/transport/region.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -11,10 +13,13 @@
 namespace tandem {
 namespace {
 
-// Gaps up to this many times the runs' length are read along, where run and gap together stay below a few pages: reading them
-// costs less than a call for each run, and at most eight times the bytes.
-constexpr std::uint64_t max_gap_ratio = 7;
-constexpr std::uint64_t max_merged_distance_bytes = 16384;
+// Gaps are read along where that costs less than a call for each run: gaps up to 7 times the runs' length within a few pages, and
+// up to 15 times within one, of which the storage reads all anyway.
+constexpr std::uint64_t max_gap_ratio = 7, max_gap_ratio_in_page = 15;
+constexpr std::uint64_t max_merged_distance_bytes = 16384, page_bytes = 4096;
+
+// From this distance on the system is asked not to read ahead: it would read the gaps.
+constexpr std::uint64_t min_random_distance_bytes = 65536;
 
 // What is read along goes through this much memory for each reader.
 constexpr std::size_t group_bytes = std::size_t{256} << 10U;
@@ -79,7 +84,8 @@ Region::Group Region::group_at(std::uint64_t position, std::size_t max_bytes) co
         if (i + 1 != axes_.size()) continue;
         group.distance_bytes = axis.stride_bytes;
         const std::uint64_t gap = axis.stride_bytes - run_bytes_;
-        if (gap > max_gap_ratio * run_bytes_ || axis.stride_bytes > max_merged_distance_bytes) continue;
+        const std::uint64_t max_ratio = axis.stride_bytes <= page_bytes ? max_gap_ratio_in_page : max_gap_ratio;
+        if (gap > max_ratio * run_bytes_ || axis.stride_bytes > max_merged_distance_bytes) continue;
         const std::uint64_t fit = max_bytes < run_bytes_ ? 1 : (max_bytes - run_bytes_) / axis.stride_bytes + 1;
         group.count = static_cast<std::size_t>(std::min(axis.count - index, fit));
     }
@@ -94,6 +100,8 @@ void RegionSource::read(std::uint64_t offset_bytes, std::span<std::byte> destina
         if (is_private(file_) || !own.is_open() || read_fully_at(own.number(), first, to, file_.path()) < to.size())
             read_mapped(file_, first, to);  // which also says what is missing
     };
+    if (own.is_open() && region_.group_at(offset_bytes, group_bytes).distance_bytes >= min_random_distance_bytes)
+        static_cast<void>(::posix_fadvise(own.number(), 0, 0, POSIX_FADV_RANDOM));
     std::vector<std::byte> together;
     while (!destination.empty()) {
         const Region::Group group = region_.group_at(offset_bytes, group_bytes);
