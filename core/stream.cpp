@@ -62,9 +62,14 @@ void check_inputs(std::span<const StreamInput> inputs) {
     }
 }
 
-// How the inputs are cut into chunks.
+// The host memory of a journal's record, out of all that a stream may take.
+std::size_t record_bytes_of(std::size_t memory_bytes) {
+    return std::clamp(memory_bytes / 8, min_record_bytes, max_record_bytes);
+}
+
+// How the inputs are cut into chunks; `record_bytes` of the memory are for something else.
 Chunking chunking_of(std::span<const StreamInput> inputs, std::size_t output_item_bytes, const Device& device,
-                     const StreamOptions& options) {
+                     const StreamOptions& options, std::size_t record_bytes = 0) {
     const StreamInput& first = inputs[0];
     Chunking chunking;
     chunking.order = first.order();
@@ -85,13 +90,16 @@ Chunking chunking_of(std::span<const StreamInput> inputs, std::size_t output_ite
     const std::size_t row_bytes = item_bytes * static_cast<std::size_t>(row);
     const std::int64_t unit = std::min(length, std::max<std::int64_t>(options.chunk_length, 1));
     const std::size_t needed = ring_bytes + Chunking::sets * row_bytes * static_cast<std::size_t>(unit);
-    if (options.memory_bytes < needed) {
+    if (options.memory_bytes < needed + record_bytes) {
+        // The least memory that leaves so much beside an eighth of it.
+        const std::size_t record = record_bytes == 0 ? 0 : std::clamp((needed - 1) / 7, min_record_bytes, max_record_bytes);
         throw Error(
             ErrorCode::invalid_argument,
-            fmt::format("stream: memory of {} bytes: {} needed for three chunks of {} {} and the transfer ring of {} bytes",
-                        options.memory_bytes, needed, unit, options.by_rows ? "rows" : "elements", ring_bytes));
+            fmt::format("stream: memory of {} bytes: {} needed for three chunks of {} {}, the transfer ring of {} bytes{}",
+                        options.memory_bytes, needed + record, unit, options.by_rows ? "rows" : "elements", ring_bytes,
+                        record == 0 ? "" : fmt::format(" and a record of {} bytes", record)));
     }
-    const std::size_t by_memory = (options.memory_bytes - ring_bytes) / (Chunking::sets * row_bytes);
+    const std::size_t by_memory = (options.memory_bytes - record_bytes - ring_bytes) / (Chunking::sets * row_bytes);
     const std::size_t by_size = max_chunk_bytes / (largest * static_cast<std::size_t>(row));
     const auto fit =
         static_cast<std::int64_t>(std::min<std::uint64_t>(std::min(by_memory, by_size), static_cast<std::uint64_t>(length)));
@@ -122,7 +130,7 @@ void stream(Queue& queue, std::span<const StreamInput> inputs, const StreamOutpu
     const StreamInput& first = inputs[0];
     const bool to_file = output.path().has_value();
     const Chunking chunking = chunking_of(inputs, to_file ? size_bytes(output.dtype()) : 0, queue.device(), options);
-    Meter meter(options.transfer, bytes_of(inputs));
+    Meter meter(options.transfer, bytes_of(inputs), printable_path(to_file ? *output.path() : first.file().path()));
     if (const std::optional<Array>& array = output.array()) {
         if (!(array->device() == queue.device()) || array->shape() != first.shape() || !array->is_dense(first.order())) {
             throw Error(ErrorCode::invalid_argument,
@@ -160,12 +168,10 @@ void stream_in_place(Queue& queue, const StreamInput& input, const std::string& 
     }
     const std::span<const StreamInput> inputs(&input, 1);
     const std::uint64_t total = bytes_of(inputs);
-    Meter meter(options.transfer, total);
+    Meter meter(options.transfer, total, printable_path(file.path()));
     if (total != 0) {
-        StreamOptions rest = options;
-        const std::size_t record_bytes = std::clamp(options.memory_bytes / 8, min_record_bytes, max_record_bytes);
-        rest.memory_bytes -= std::min(rest.memory_bytes, record_bytes);
-        Chunking chunking = chunking_of(inputs, 0, queue.device(), rest);
+        const std::size_t record_bytes = record_bytes_of(options.memory_bytes);
+        Chunking chunking = chunking_of(inputs, 0, queue.device(), options, record_bytes);
         const std::uint64_t row_bytes = total / static_cast<std::uint64_t>(chunking.total_length);
         const auto unit = static_cast<std::uint64_t>(std::clamp<std::int64_t>(options.chunk_length, 1, chunking.total_length));
         Journal journal(file, {fmt::format("{} {}", operation, to_string(input.dtype())), input.offset_bytes(), total,

@@ -53,7 +53,17 @@ def test_many_chunks_in_little_memory(tmp_path, device, order):
     where = ("--dtype", "f8", "--offset", "3", "--shape", "3000000")
     succeed("double", raw, *where, "--in-place", *STREAM, *little, device=device)
     assert raw.read_bytes() == b"odd" + (2 * values).tobytes() + b"rest"
-    fail("double", path, "-o", out, *STREAM, "--stream-memory", "1kB", naming="stream", saying="needed for three chunks", device=device)
+    for arguments, naming in ((("-o", out), "stream"), (("--in-place",), path)):
+        said = fail("double", path, *arguments, *STREAM, "--stream-memory", "1000", naming=naming, saying="needed for three chunks",
+                    device=device)
+        needed = int(said.split("1000 bytes: ")[1].split()[0])
+        fail("double", path, *arguments, *STREAM, "--stream-memory", str(needed - 1), naming=naming, saying=f"{needed} needed",
+             device=device)
+        short = tmp_path / "short.npy"
+        np.save(short, values.ravel(order="K")[:2000])
+        succeed("double", short, *(arguments if "-o" not in arguments else ("-o", tmp_path / "short-out.npy")), *STREAM,
+                "--stream-memory", str(needed), device=device)
+    fail_usage("double", path, "-o", out, "--stream-memory", "1MB", saying="--stream-memory is for --memory stream", device=device)
     assert_same(np.load(out), values + values)
 
 
