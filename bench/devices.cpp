@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
 
 #include <CLI/CLI.hpp>
@@ -76,6 +78,61 @@ void at_once(const std::vector<std::function<void()>>& functions) {
         thread.join();
 }
 
+// Pinned memory to both devices, over and over, until it goes out of scope.
+class BusyLinks {
+public:
+    BusyLinks(const std::vector<Device>& devices, std::size_t bytes) {
+        for (const Device& device : devices) {
+            threads_.emplace_back([this, device, bytes] {
+                const Array pinned = empty(device, uint8, {static_cast<std::int64_t>(bytes)}, MemoryKind::pinned);
+                const Array there = empty(device, uint8, {static_cast<std::int64_t>(bytes)});
+                Queue queue(device);
+                while (!is_over_) {
+                    copy(queue, pinned, there);
+                    queue.synchronize();
+                    copied_bytes_ += bytes;
+                }
+            });
+        }
+        while (copied_bytes_ < 4 * bytes)
+            std::this_thread::yield();
+    }
+    ~BusyLinks() {
+        is_over_ = true;
+        for (std::thread& thread : threads_)
+            thread.join();
+    }
+    BusyLinks(const BusyLinks&) = delete;
+    BusyLinks& operator=(const BusyLinks&) = delete;
+
+    [[nodiscard]] double copied_bytes() const { return static_cast<double>(copied_bytes_); }
+
+private:
+    std::vector<std::thread> threads_;
+    std::atomic<bool> is_over_{false};
+    std::atomic<std::size_t> copied_bytes_{0};
+};
+
+// What the processors can bring of the page cache, with the links idle and with both busy: where the two together are less than
+// the links, a load through slots, which needs both at once, can't fill them.
+void page_cache(const std::vector<Device>& devices, const std::string& path, const Plan& plan) {
+    for (const int threads : {16, 24, 32}) {
+        const auto read = [&] {
+            std::vector<Candidate> reading{parallel_read(path, threads, std::size_t{1} << 20U, false)};
+            measure(reading, plan.rounds);
+            return static_cast<double>(plan.file_bytes) / reading[0].median() / 1e9;
+        };
+        const double alone = read();
+        const BusyLinks links(devices, std::size_t{256} << 20U);
+        const double before = links.copied_bytes();
+        const auto start = std::chrono::steady_clock::now();
+        const double beside = read();
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        fmt::print("{:48}{} threads: {:.1f} GB/s; while both links are busy {:.1f} GB/s, and the links {:.1f} GB/s\n",
+                   "the page cache alone", threads, alone, beside, (links.copied_bytes() - before) / seconds / 1e9);
+    }
+}
+
 void one_file(const std::vector<Device>& devices, const Plan& plan) {
     const std::filesystem::path path = plan.folder / fmt::format("tandem-bench-{}-devices.npy", ::getpid());
     const auto rows = static_cast<std::int64_t>(plan.file_bytes / 4 / 1024);
@@ -133,8 +190,8 @@ void one_file(const std::vector<Device>& devices, const Plan& plan) {
     report("load one file, half to each", "both", loading, {bytes, 1}, "1.8");
     // Whether it is the slots, which leave the caches, or the number of readers, or whether the file's own pages would do better.
     for (const TransferLimits& limits :
-         {TransferLimits{12, 0, std::size_t{1} << 20U}, TransferLimits{16, 0, std::size_t{2} << 20U},
-          TransferLimits{8, 0, std::size_t{4} << 20U}, TransferLimits{2, 0, 0}}) {
+         {TransferLimits{16, 0, std::size_t{256} << 10U}, TransferLimits{16, 0, std::size_t{1} << 20U},
+          TransferLimits{16, 0, std::size_t{2} << 20U}, TransferLimits{20, 0, std::size_t{2} << 20U}, TransferLimits{2, 0, 0}}) {
         for (const Device& device : devices)
             set_transfer_limits(device, limits);
         std::vector<Candidate> tried{loading[0]};
@@ -146,10 +203,7 @@ void one_file(const std::vector<Device>& devices, const Plan& plan) {
     }
     for (const Device& device : devices)
         set_transfer_limits(device, {});
-    // What the processors can bring of the page cache: the limit, where it is less than the links' sum.
-    std::vector<Candidate> reading{parallel_read(path.string(), 24, std::size_t{4} << 20U, false)};
-    measure(reading, plan.rounds);
-    fmt::print("{:48}{} by 24: {:.1f} GB/s\n", "the page cache alone", reading[0].name, bytes / reading[0].median() / 1e9);
+    page_cache(devices, path.string(), plan);
     std::filesystem::remove(path);
 }
 
