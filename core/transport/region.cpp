@@ -14,8 +14,8 @@ namespace tandem {
 namespace {
 
 // Gaps are read along where that costs less than a call for each run: gaps up to 7 times the runs' length within a few pages, and
-// up to 15 times within one, of which the storage reads all anyway.
-constexpr std::uint64_t max_gap_ratio = 7, max_gap_ratio_in_page = 15;
+// up to 62 times within one, of which the storage reads all anyway. A 64th of a file and less is read in its own bytes alone.
+constexpr std::uint64_t max_gap_ratio = 7, max_gap_ratio_in_page = 62;
 constexpr std::uint64_t max_merged_distance_bytes = 16384, page_bytes = 4096;
 
 // From this distance on the system is asked not to read ahead: it would read the gaps.

@@ -191,7 +191,7 @@ TEST_CASE("streams that can't be are refused and failures leave nothing") {
         double_chunk(on, in, out);
         stop.request_stop();
     };
-    CHECK_ERROR(ErrorCode::cancelled, "cancelled after", stream(queue, {&a, 1}, output, stops, stopping));
+    CHECK_ERROR(ErrorCode::cancelled, ": cancelled after", stream(queue, {&a, 1}, output, stops, stopping));
     const npy::File file = npy::File::open(folder / "a.npy");
     std::filesystem::resize_file(folder / "a.npy", 100'000);
     CHECK_ERROR(ErrorCode::bad_file, "a.npy: offset ", {
