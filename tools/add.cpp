@@ -7,6 +7,7 @@
 #include "tools/chunked.hpp"
 #include "tools/commands.hpp"
 #include "tools/compute.hpp"
+#include "tools/loading.hpp"
 #include "tools/outputs.hpp"
 #include "tools/unfinished.hpp"
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/posix_file.hpp"
+#include "tools/loading.hpp"
 #include "tools/process.hpp"
 #include "tools/progress.hpp"
 #include "tools/text.hpp"

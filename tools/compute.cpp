@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "core/printable.hpp"
+#include "tools/loading.hpp"
 #include "tools/outputs.hpp"
 #include "tools/text.hpp"
 

@@ -16,6 +16,7 @@
 #include "core/printable.hpp"
 #include "tools/commands.hpp"
 #include "tools/inputs.hpp"
+#include "tools/loading.hpp"
 #include "tools/outputs.hpp"
 #include "tools/text.hpp"
 #include "tools/unfinished.hpp"

@@ -9,7 +9,7 @@
 
 #include <tandem/tandem.hpp>
 
-#include "tools/inputs.hpp"
+#include "tools/loading.hpp"
 
 namespace tandem::command {
 

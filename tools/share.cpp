@@ -6,6 +6,7 @@
 
 #include "tools/commands.hpp"
 #include "tools/compute.hpp"
+#include "tools/loading.hpp"
 #include "tools/outputs.hpp"
 #include "tools/process.hpp"
 #include "tools/published.hpp"
