@@ -39,7 +39,7 @@ std::shared_ptr<Program> Program::compile(const std::string& spec, const driver:
                                         function.parameter_bytes[i], is_pointer ? "pointer" : "", ""});
         }
     }
-    return std::make_shared<Program>(spec, std::move(info), function);
+    return std::make_shared<Program>(spec, std::move(info), function, request.is_own_function);
 }
 
 void Program::check(const driver::Launch& launch) const {

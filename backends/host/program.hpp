@@ -13,8 +13,10 @@ class Program final : public driver::Kernel, public std::enable_shared_from_this
 public:
     static std::shared_ptr<Program> compile(const std::string& spec, const driver::CompileRequest& request);
 
-    Program(std::string spec, KernelInfo info, HostFunction function)
-        : driver::Kernel(std::move(info)), spec_(std::move(spec)), function_(std::move(function)) {}
+    Program(std::string spec, KernelInfo info, HostFunction function, bool is_own)
+        : driver::Kernel(std::move(info)), is_own(is_own), spec_(std::move(spec)), function_(std::move(function)) {}
+
+    const bool is_own;  ///< the library's function, not a caller's
 
     /// Throws invalid_argument where the function has too few dimensions for the launch.
     void check(const driver::Launch& launch) const;

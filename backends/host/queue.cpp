@@ -13,8 +13,8 @@ namespace {
 
 // Work up to this size takes about as long as waking a thread.
 constexpr std::size_t immediate_bytes = std::size_t{64} << 10U;
-// For an item of a caller's function, which may do anything: a handful of them are worth a thread.
-constexpr std::size_t assumed_item_bytes = 1024;
+// For an element of an expression, which may hold several operations.
+constexpr std::size_t own_item_bytes = 64;
 
 void wait_until(Progress& progress, std::uint64_t position) {
     std::unique_lock lock(progress.mutex);
@@ -116,8 +116,11 @@ void Queue::reduce(const driver::Reduce& call) {
 void Queue::launch(const driver::Launch& launch) {
     const auto& program = static_cast<const Program&>(*launch.kernel);
     program.check(launch);
-    // What an item takes is not known: a queue that has nothing else to do starts on it at once where they are few.
-    const std::size_t work_bytes = launch.items[0] * launch.items[1] * launch.items[2] * assumed_item_bytes;
+    // A caller's function may take any time, or hang: whoever launches it does not wait for it, however few its items are.
+    const std::uint64_t items = launch.items[0] * launch.items[1] * launch.items[2];
+    const std::size_t work_bytes =
+        program.is_own ? static_cast<std::size_t>(std::min<std::uint64_t>(items, immediate_bytes + 1)) * own_item_bytes
+                       : immediate_bytes + 1;
     submit(work_bytes, [call = Program::Call(program.shared_from_this(), launch), progress = progress_] {
         try {
             call.run();

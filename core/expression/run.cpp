@@ -205,6 +205,7 @@ private:
         if (is_host_) {
             function = host_function(entry_.program, layout);
             request.host_function = &function;
+            request.is_own_function = true;
         } else {
             source = kernel_source(program_, dialect_, layout);
             (dialect_ == Dialect::cuda ? request.cuda_source : request.opencl_source) = source;

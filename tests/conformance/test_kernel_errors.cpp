@@ -1,4 +1,6 @@
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "kernel_sources.hpp"
@@ -243,6 +245,48 @@ TEST_CASE("a queue that is given up is waited for by nobody, and its device open
     queue.synchronize();
     Queue old(before);  // the handles of before go on, as far as the device does
     old.synchronize();
+}
+
+TEST_CASE("a host function of one item that hangs holds up those who wait, and nobody else") {
+    using namespace std::chrono_literals;
+    if (!is_on("host")) return;
+    // The function's thread may outlive the test that fails.
+    struct Gate {
+        std::atomic<bool> is_open{false};
+        std::atomic<int> runs{0};
+    };
+    const auto gate = std::make_shared<Gate>();
+    const Kernel kernel = device().compile({.host = host_kernel([gate](std::size_t) {
+                                                while (!gate->is_open)
+                                                    std::this_thread::sleep_for(1ms);
+                                                ++gate->runs;
+                                            })},
+                                           "hangs");
+    std::thread opener([gate] {  // so that a launch that hangs ends the test too
+        for (int i = 0; i < 100 && !gate->is_open; ++i)
+            std::this_thread::sleep_for(100ms);
+        gate->is_open = true;
+    });
+    {
+        Queue queue(device());
+        queue.launch(kernel, 1, {});
+        CHECK_FALSE(queue.record().wait_for(1ms));
+        CHECK_ERROR(ErrorCode::timed_out, "within 20 ms", queue.synchronize(20ms));
+        const Graph graph = queue.record_graph([&] { queue.launch(kernel, 1, {}); });
+        Queue other(device());
+        other.replay(graph);
+        CHECK_ERROR(ErrorCode::timed_out, "within 20 ms", other.synchronize(20ms));
+        const Array x = array_of(ramp(10)), y = array_of(ramp(10));
+        Queue free(device());
+        free.launch(axpy_kernel(), 10, {read(x), read_write(y), value(1.0F), value(std::int64_t{10})});
+        free.synchronize(5s);
+        CHECK(gate->runs == 0);
+        gate->is_open = true;
+        queue.synchronize(5s);
+        other.synchronize(5s);
+        CHECK(gate->runs == 2);
+    }
+    opener.join();
 }
 
 TEST_CASE("a host function that throws is an error for those who wait") {
