@@ -110,22 +110,38 @@ std::unique_ptr<driver::Recording> Recorder::end(bool is_wanted) {
 }
 
 Graph Queue::record_graph(const std::function<void()>& work) {
-    QueueState& queue = state();
+    if (!work) throw Error(ErrorCode::invalid_argument, "record_graph: there is no function to record: it is empty");
+    (void)state();  // throws where the queue was moved from
+    // `work` may do away with this object, which is not touched behind it.
+    const std::shared_ptr<QueueState> queue = state_;
     auto graph = std::make_shared<GraphState>();
     graph->device = device_.state();
     std::unique_ptr<Recorder> recorder;
-    queue.begin_recording([&]() -> driver::Queue& {
-        recorder = std::make_unique<Recorder>(*queue.native());
+    queue->begin_recording([&]() -> driver::Queue& {
+        recorder = std::make_unique<Recorder>(*queue->native());
         return *recorder;
     });
+    const auto give_up = [&] {
+        (void)recorder->end(false);
+        queue->end_recording(graph->memory, graph->things);
+        if (!queue->is_left() || queue->is_abandoned()) return;
+        try {
+            queue->synchronize();  // which the queue's own end could not
+        } catch (...) {            // NOLINT(bugprone-empty-catch): as where a queue ends
+        }
+    };
     try {
         work();
     } catch (...) {
-        (void)recorder->end(false);
-        queue.end_recording(graph->memory, graph->things);
+        give_up();
         throw;
     }
-    queue.end_recording(graph->memory, graph->things);
+    if (queue->is_left()) {
+        give_up();
+        throw Error(ErrorCode::invalid_argument,
+                    "record_graph: the queue was moved, assigned to, given up or destroyed by what it was to record");
+    }
+    queue->end_recording(graph->memory, graph->things);
     graph->native = recorder->end(true);
     graph->calls = std::move(recorder->calls());
     return Graph(std::move(graph));

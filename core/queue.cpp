@@ -61,6 +61,7 @@ namespace {
 
 void finish(const std::shared_ptr<QueueState>& state) noexcept {
     if (state == nullptr) return;
+    state->leave();
     try {
         state->synchronize();
     } catch (...) {
@@ -69,6 +70,10 @@ void finish(const std::shared_ptr<QueueState>& state) noexcept {
 }
 
 }  // namespace
+
+Queue::Queue(Queue&& other) noexcept : device_(std::move(other.device_)), state_(std::move(other.state_)) {
+    if (state_ != nullptr) state_->leave();
+}
 
 Queue::~Queue() {
     finish(state_);
@@ -79,6 +84,7 @@ Queue& Queue::operator=(Queue&& other) noexcept {
         finish(state_);
         device_ = std::move(other.device_);
         state_ = std::move(other.state_);
+        if (state_ != nullptr) state_->leave();
     }
     return *this;
 }
@@ -119,6 +125,7 @@ void Queue::synchronize(std::chrono::nanoseconds timeout) {
 
 void Queue::abandon() noexcept {
     if (state_ == nullptr) return;
+    state_->leave();
     state_->abandon();
     device_.state()->set_lost();
     state_.reset();

@@ -83,6 +83,7 @@ void QueueState::begin_recording(const std::function<driver::Queue&()>& make_rec
     const std::lock_guard lock(mutex_);
     check_not_recording("a recording within a recording");
     if (open_operations_ != 0) close_batch();
+    is_left_ = false;
     target_ = &make_recorder();  // behind the batch's event, which would be recorded with the rest
 }
 

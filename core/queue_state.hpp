@@ -70,6 +70,11 @@ public:
     void end_recording(Retained& memory, Things& things) noexcept;
     [[nodiscard]] const std::shared_ptr<driver::Queue>& native() const noexcept { return native_; }
 
+    /// The Queue that this belongs to is another object from here on, or none. From the thread that submits.
+    void leave() noexcept { is_left_ = true; }
+    /// Whether that has happened since the latest `begin_recording`.
+    [[nodiscard]] bool is_left() const noexcept { return is_left_; }
+
     /// Nobody waits for this queue's work any more, and what it uses is never let go of. `is_abandoned` from any thread.
     void abandon() noexcept;
     [[nodiscard]] bool is_abandoned() const noexcept { return is_abandoned_.load(std::memory_order_relaxed); }
@@ -91,6 +96,7 @@ private:
     const std::shared_ptr<driver::Queue> native_;
     driver::Queue* target_;  // the native queue, or what records in its place
     std::atomic<bool> is_abandoned_{false};
+    bool is_left_ = false;
     const driver::EventInterval interval_;
     std::mutex mutex_;
     std::condition_variable synchronized_;

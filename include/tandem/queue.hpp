@@ -56,7 +56,7 @@ class Queue {
 public:
     /// Native calls: cuStreamCreate(CU_STREAM_NON_BLOCKING); clCreateCommandQueue.
     explicit Queue(const Device& device);
-    Queue(Queue&&) noexcept = default;
+    Queue(Queue&& other) noexcept;
     Queue& operator=(Queue&& other) noexcept;
     Queue(const Queue&) = delete;
     Queue& operator=(const Queue&) = delete;

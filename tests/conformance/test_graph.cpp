@@ -1,3 +1,6 @@
+#include <optional>
+#include <stdexcept>
+
 #include "kernel_sources.hpp"
 
 namespace tandem::test {
@@ -137,6 +140,61 @@ TEST_CASE("what can't be recorded is refused, and the queue goes on") {
     }
     queue.replay(graph);
     CHECK(all_are(y, 2.0F));
+}
+
+TEST_CASE("a queue that does not outlast its recording is an error") {
+    const Kernel kernel = axpy_kernel();
+    const Array ones = filled(1.0F), y = filled(0.0F);
+    std::optional<Queue> queue;
+    std::optional<Queue> other;
+    const auto launch = [&](Queue& on) { on.launch(kernel, count(), {read(ones), read_write(y), value(1.0F), value(count())}); };
+    float expected = 0.0F;
+    const auto refused = [&](const std::function<void()>& end) {
+        for (const bool throws : {false, true}) {
+            queue.emplace(device());
+            other.reset();
+            launch(*queue);  // done whatever becomes of the recording
+            expected += 1.0F;
+            const auto record = [&] {
+                (void)queue->record_graph([&] {
+                    launch(*queue);
+                    end();
+                    if (throws) throw std::logic_error("the caller's own");
+                });
+            };
+            if (throws) {
+                CHECK_THROWS_AS(record(), std::logic_error);
+            } else {
+                CHECK_ERROR(ErrorCode::invalid_argument, "destroyed by what it was to record", record());
+            }
+            CHECK(all_are(y, expected));
+        }
+    };
+    refused([&] { queue.reset(); });
+    refused([&] { other.emplace(std::move(*queue)); });
+    refused([&] {
+        other.emplace(std::move(*queue));
+        queue.reset();
+        launch(*other);
+    });
+    refused([&] {
+        other.emplace(device());
+        *other = std::move(*queue);
+    });
+    refused([&] { *queue = Queue(device()); });
+    refused([&] {
+        other.emplace(std::move(*queue));
+        *queue = std::move(*other);
+    });
+    // One that was moved before is as good as any.
+    Queue moved = std::move(*queue);
+    const Graph graph = moved.record_graph([&] { launch(moved); });
+    moved.replay(graph);
+    CHECK(all_are(y, expected + 1.0F));
+    CHECK_ERROR(ErrorCode::invalid_argument, "empty", (void)moved.record_graph({}));
+    CHECK_ERROR(ErrorCode::invalid_argument, "empty", (void)moved.record_graph(std::function<void()>()));
+    moved.replay(graph);
+    CHECK(all_are(y, expected + 2.0F));
 }
 
 TEST_CASE("graphs that are none, of nothing, or of another device") {
