@@ -14,9 +14,10 @@ public:
     static std::shared_ptr<Program> compile(const std::string& spec, const driver::CompileRequest& request);
 
     Program(std::string spec, KernelInfo info, HostFunction function, bool is_own)
-        : driver::Kernel(std::move(info)), is_own(is_own), spec_(std::move(spec)), function_(std::move(function)) {}
+        : driver::Kernel(std::move(info)), spec_(std::move(spec)), function_(std::move(function)), is_own_(is_own) {}
 
-    const bool is_own;  ///< the library's function, not a caller's
+    /// True for the library's own functions, false for a caller's, which may take any time.
+    [[nodiscard]] bool is_own() const noexcept { return is_own_; }
 
     /// Throws invalid_argument where the function has too few dimensions for the launch.
     void check(const driver::Launch& launch) const;
@@ -38,6 +39,7 @@ public:
 private:
     std::string spec_;
     HostFunction function_;
+    bool is_own_;
 };
 
 }  // namespace tandem::host

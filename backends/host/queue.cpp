@@ -119,8 +119,8 @@ void Queue::launch(const driver::Launch& launch) {
     // A caller's function may take any time, or hang: whoever launches it does not wait for it, however few its items are.
     const std::uint64_t items = launch.items[0] * launch.items[1] * launch.items[2];
     const std::size_t work_bytes =
-        program.is_own ? static_cast<std::size_t>(std::min<std::uint64_t>(items, immediate_bytes + 1)) * own_item_bytes
-                       : immediate_bytes + 1;
+        program.is_own() ? static_cast<std::size_t>(std::min<std::uint64_t>(items, immediate_bytes + 1)) * own_item_bytes
+                         : immediate_bytes + 1;
     submit(work_bytes, [call = Program::Call(program.shared_from_this(), launch), progress = progress_] {
         try {
             call.run();
