@@ -47,6 +47,19 @@ Hash hash_of(const void* bytes, std::size_t size) noexcept {
     return hash;
 }
 
+// Where the text goes on behind blanks, comments and lines that a backslash continues.
+std::string_view behind_blanks(std::string_view text) noexcept {
+    for (;;) {
+        const std::string_view before = text;
+        text.remove_prefix(std::min(text.find_first_not_of(" \t\v\f\r\\\n"), text.size()));
+        if (text.starts_with("/*")) {
+            const std::size_t end = text.find("*/", 2);
+            text.remove_prefix(end == std::string_view::npos ? text.size() : end + 2);
+        }
+        if (text.size() == before.size()) return text;
+    }
+}
+
 class File {
 public:
     explicit File(int descriptor) noexcept : descriptor_(descriptor) {}
@@ -84,6 +97,24 @@ void make_directories(const fs::path& directory) {
 }
 
 }  // namespace
+
+bool reads_files(std::string_view source) noexcept {
+    for (const std::string_view word : {"__has_include", "__has_embed", "-include"}) {
+        if (source.find(word) != std::string_view::npos) return true;
+    }
+    for (const std::string_view mark : {"#", "%:"}) {  // two ways to write the one
+        for (std::size_t at = source.find(mark); at != std::string_view::npos; at = source.find(mark, at + 1)) {
+            const std::string_view directive = behind_blanks(source.substr(at + mark.size()));
+            // One that a backslash cuts in two is taken for the worst.
+            const std::size_t end = std::min(directive.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), directive.size());
+            const bool is_cut = end < directive.size() && directive[end] == '\\';
+            for (const std::string_view name : {"include", "import", "embed"}) {
+                if (directive.starts_with(name) || (is_cut && name.starts_with(directive.substr(0, end)))) return true;
+            }
+        }
+    }
+    return false;
+}
 
 DiskCache::DiskCache(fs::path directory, std::uint64_t limit_bytes)
     : directory_(std::move(directory)), limit_bytes_(limit_bytes) {}

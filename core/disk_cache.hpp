@@ -11,6 +11,11 @@
 
 namespace tandem {
 
+/// Whether a compiler that is given `source`, C or C++ text or a line of options, may read other files too: by a directive
+/// however it is written, or by an option. What comes of it depends on more than the text, and is not to be kept by it. May err
+/// towards true.
+[[nodiscard]] bool reads_files(std::string_view source) noexcept;
+
 /// A folder of entries, each one file that tells its key and is checked to the last bit before it is believed. Everything here is
 /// best effort: what can't be read is a miss, what can't be written is not kept, and nothing throws. Threads and processes may
 /// share a folder.

@@ -84,8 +84,9 @@ Module build(const Device& device, const driver::CompileRequest& request, bool& 
     key += request.cuda_source;
 
     const auto base = environment::cache_directory();
-    // What a source includes may change without the source.
-    const bool is_kept = request.cuda_source.find("#include") == std::string_view::npos;
+    const bool is_kept =
+        !reads_files(request.cuda_source) && std::none_of(request.cuda_options.begin(), request.cuda_options.end(),
+                                                          [](const auto& option) { return reads_files(option); });
     const DiskCache cache(base.empty() || !is_kept ? std::filesystem::path() : base / "cuda");
     Module loaded;
     if (const auto bytes = cache.load(key)) {

@@ -224,8 +224,7 @@ ProgramHandle Programs::build(const Recipe& recipe, bool* is_from_cache) const {
     const std::string& options = recipe.options;
     std::string key = build_identity_ + options + '\n' + recipe.source;
     key.append(reinterpret_cast<const char*>(recipe.spirv.data()), recipe.spirv.size());
-    // What a source includes may change without the source.
-    const bool is_kept = recipe.source.find("#include") == std::string::npos;
+    const bool is_kept = !reads_files(recipe.source) && !reads_files(options);
     ProgramHandle cached = is_kept ? load(key, options) : ProgramHandle();
     if (is_from_cache != nullptr) *is_from_cache = cached.get() != nullptr;
     if (cached.get() != nullptr) return cached;

@@ -49,6 +49,20 @@ unsigned mode(const fs::path& path) {
 
 }  // namespace
 
+TEST_CASE("disk cache: sources that read files") {
+    for (const char* source : {"#include \"a.h\"", "int x;\n  #  include <a.h>\n", "#\tinclude NAME", "# /* why */ include \"a\"",
+                               "#\\\ninclude <a>", "#inc\\\nlude <a>", "%: include <a>", "#include_next <a>", "#import <a>",
+                               "#embed <a>", "#if __has_include(<a.h>)", "-DA -include a.h", "--pre-include=a.h"}) {
+        CAPTURE(source);
+        CHECK(tandem::reads_files(source));
+    }
+    for (const char* source : {"", "#", "int include;", "# define include_it 1", "// includes nothing", "#pragma once",
+                               "#def\\\nine A", "#define A(x) #x", "-I/usr/include -cl-std=CL2.0", "/* # */"}) {
+        CAPTURE(source);
+        CHECK_FALSE(tandem::reads_files(source));
+    }
+}
+
 TEST_CASE("disk cache: what is stored is loaded, under its key alone") {
     const ScratchFolder folder;
     const DiskCache cache(folder.path() / "a" / "b");
