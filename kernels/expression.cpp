@@ -37,6 +37,12 @@ struct c128 {
 #define TD_FN [[gnu::always_inline]] static inline
 #define TD_MATH_f32(name) __builtin_##name##f
 #define TD_MATH_f64(name) __builtin_##name
+// GCC vectorises products that are added and subtracted in turns as fused operations, whatever -ffp-contract says.
+#if defined(__has_builtin) && __has_builtin(__builtin_assoc_barrier)
+#define TD_ROUNDED(x) __builtin_assoc_barrier(x)
+#else
+#define TD_ROUNDED(x) (x)
+#endif
 #define TD_F32_BITS(x) std::bit_cast<u32>(x)
 #define TD_BITS_F32(x) std::bit_cast<f32>(x)
 TD_FN u16 td_bits_float16(f32 a) {

@@ -25,6 +25,7 @@ typedef unsigned char b1; typedef float f32; typedef double f64;
 #define TD_UNROLL _Pragma("unroll")
 #define TD_MATH_f32(name) name##f
 #define TD_MATH_f64(name) name
+#define TD_ROUNDED(x) (x)
 #define TD_F32_BITS(x) __float_as_uint(x)
 #define TD_BITS_F32(x) __uint_as_float(x)
 #define TD_BITS_F64(x) __longlong_as_double((long long)(x))
@@ -53,6 +54,7 @@ typedef uchar b1; typedef float f32;
 #define TD_UNROLL _Pragma("unroll")
 #define TD_MATH_f32(name) name
 #define TD_MATH_f64(name) name
+#define TD_ROUNDED(x) (x)
 #define TD_F32_BITS(x) as_uint(x)
 #define TD_BITS_F32(x) as_float(x)
 #define TD_BITS_F64(x) as_double(x)

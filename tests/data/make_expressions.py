@@ -6,7 +6,8 @@ by how many units in the last place they may differ. With `device`, the cases al
 
 Tolerances: The OpenCL C Specification 3.0, 7.4 "Relative Error as ULPs", full profile; results of float16 are computed in float32
 and rounded, so they are next to the right one. Functions' values are computed in long double. Complex results may differ by so many
-units of the larger component's.
+units of the larger component's; products not at all from those whose four products and two sums are rounded each. NumPy itself fuses
+some of them where the processor can.
 """
 import json
 import sys
@@ -25,7 +26,7 @@ DTYPES = ["bool"] + INTEGERS + FLOATS + COMPLEX
 # [float32, float64]; of min and max, zeros of either sign may come.
 ULPS = {"min": (0.5, 0.5), "max": (0.5, 0.5), "/": (2.5, 0), "sqrt": (3, 0), "exp": (3, 3), "log": (3, 3), "sin": (4, 4), "cos": (4, 4), "tan": (5, 5), "tanh": (5, 5),
         "**": (16, 16), "hypot": (4, 4)}
-COMPLEX_ULPS = {"+": 0, "-": 0, "*": 4, "/": 8, "abs": 5, "sqrt": 16, "exp": 16, "log": 16, "sin": 16, "cos": 16, "**": 64}
+COMPLEX_ULPS = {"+": 0, "-": 0, "*": 0, "/": 8, "abs": 5, "sqrt": 16, "exp": 16, "log": 16, "sin": 16, "cos": 16, "**": 64}
 
 
 def values(dtype, count, seed):
@@ -131,8 +132,16 @@ def binary(symbol, left, right):
     if symbol == "/" and promoted.kind == "c":
         return wide(np.true_divide, promoted, left, right)
     if symbol == "*" and promoted.kind == "c":
-        return wide(np.multiply, promoted, left, right)
+        return product(left.astype(promoted), right.astype(promoted))
     return BINARY[symbol](left, right)
+
+
+def product(left, right):
+    """Of complex numbers, from reals: the bits do not depend on what NumPy makes of products here."""
+    result = np.empty(left.shape, left.dtype)
+    result.real = left.real * right.real - left.imag * right.imag
+    result.imag = left.real * right.imag + left.imag * right.real
+    return result
 
 
 def unary(symbol, value):
@@ -242,12 +251,57 @@ def cast_case(source, count):
     return cases + ([case({"a": a}, results)] if results else [])
 
 
+def extremes(dtype):
+    """Complex numbers of every two of the numbers that some step may not take: what is close to overflow, to underflow, special."""
+    part = np.dtype(dtype).type(0).real.dtype
+    limits = np.finfo(part)
+    tiny, largest = float(limits.tiny), float(limits.max)
+    fits = np.log(largest)  # the exponential's last
+    parts = [0.0, -0.0, 1.0, -0.75, float(limits.smallest_subnormal), -tiny, tiny * 3, largest ** -0.75, -largest ** -0.5,
+             largest ** 0.5 * 1.5, -largest ** 0.9, largest / 3, largest, -largest, fits + 0.5, -fits - 3, fits * 1.5, -fits / 2,
+             np.inf, -np.inf, np.nan]
+    parts = np.array(parts, part)
+    result = np.empty((len(parts), len(parts)), dtype)
+    result.real, result.imag = parts[:, None], parts[None, :]
+    return result.ravel()
+
+
+def extreme_function_case(dtype):
+    a = extremes(dtype)
+    results = {"r%d" % i: (s, text_of(s, ["a"]), wide(UNARY[s], np.dtype(dtype), a)) for i, s in enumerate(COMPLEX_FUNCTIONS)}
+    results["r9"] = ("hypot", "abs(a)", unary("abs", a))
+    return case({"a": a}, results)
+
+
+def extreme_arithmetic_case(dtype):
+    """Quotients as NumPy forms them, by the same steps: their overflow is part of the result."""
+    a = extremes(dtype)
+    b = np.random.default_rng(15).permutation(a)
+    return case({"a": a, "b": b}, {"p": ("*", "a * b", product(a, b)), "q": ("/", "a / b", np.true_divide(a, b))})
+
+
+def extreme_power_case(dtype):
+    """Whole exponents by NumPy's products; others of finite numbers, where each unit of the exponential's argument costs one."""
+    a = extremes(dtype)
+    whole = np.repeat(np.array([0, 1, 2, 3, 4, -1, -2, 7], dtype), len(a))
+    bases = np.tile(a, 8)
+    made = case({"a": bases, "b": whole}, {"r": ("**", "a ** b", np.power(bases, whole))})
+    a = a[np.isfinite(a.real) & np.isfinite(a.imag) & (a != 0)]  # of 0 NumPy's versions make different things
+    parts = np.array([0.5, -0.25, 0.75 + 0.5j, 0.01j, -0.9], dtype)
+    fractions = np.repeat(parts, len(a))
+    bases = np.tile(a, len(parts))
+    other = case({"a": bases, "b": fractions}, {"r": ("**", "a ** b", wide(np.power, np.dtype(dtype), bases, fractions))})
+    other["outputs"][0]["ulps"] += 2 * float(np.log(np.finfo(dtype).max))
+    return [made, other]
+
+
 ARITHMETIC = ["+", "-", "*", "/", "//", "%", "min", "max"]
 COMPARISONS = ["<", "<=", ">", ">=", "==", "!="]
 BITS = ["&", "|", "^", "<<", ">>"]
 SIMPLE = ["-", "~", "abs", "floor", "ceil", "trunc", "round"]
 PARTS = ["real", "imag", "conj"]
 FUNCTIONS = ["sqrt", "exp", "log", "sin", "cos", "tan", "tanh"]
+COMPLEX_FUNCTIONS = FUNCTIONS[:5]
 
 
 def device_cases():
@@ -264,6 +318,8 @@ def device_cases():
     cases.append(where_case("float32", "int32", "float32", 61))
     for source in ("int16", "float32", "complex64"):
         cases += cast_case(source, 61)
+    for dtype in COMPLEX:
+        cases += [extreme_function_case(dtype), extreme_arithmetic_case(dtype), *extreme_power_case(dtype)]
     return [c for c in cases if c]
 
 
