@@ -83,7 +83,10 @@ public:
             is_countable = is_countable && !__builtin_mul_overflow(all, items.counts()[d], &all);
         }
         if (any && !is_countable) refuse(fmt::format("{} items: more than can be counted in 63 bits", counts_text(items)));
-        if (group.dimensions() == 0) return any;
+        if (group.dimensions() == 0) {
+            if (info_.required_group[0] != 0) require_group(items, info_.required_group, launch);
+            return any;
+        }
         if (group.dimensions() != items.dimensions())
             refuse(fmt::format("items {} in groups of {}: as many dimensions", counts_text(items), counts_text(group)));
         std::uint64_t group_items = 1;
@@ -98,7 +101,22 @@ public:
                                    info_.max_group_items, queue_.device().spec()));
             launch.group[d] = static_cast<std::uint32_t>(count);
         }
+        if (info_.required_group[0] != 0) require_group(items, launch.group, launch);
         return any;
+    }
+
+    // For a kernel that takes groups of one size alone.
+    void require_group(const Items& items, const std::array<std::uint32_t, 3>& group, driver::Launch& launch) const {
+        const std::array<std::uint32_t, 3>& required = info_.required_group;
+        const auto text = [](const std::array<std::uint32_t, 3>& counts) { return fmt::format("({})", fmt::join(counts, ", ")); };
+        if (group != required)
+            refuse(fmt::format("groups of {} items: this kernel requires groups of {}", text(group), text(required)));
+        for (auto d = static_cast<std::size_t>(items.dimensions()); d < required.size(); ++d) {
+            if (required[d] > 1)
+                refuse(fmt::format("items {}: this kernel requires groups of {}, which have {} dimensions", counts_text(items),
+                                   text(required), required[2] > 1 ? 3 : 2));
+        }
+        launch.group = required;
     }
 
     // Whether the arguments are what the kernel takes.
@@ -117,18 +135,21 @@ public:
             const bool is_local = argument.kind_ == Argument::Kind::local;
             if (is_local) {
                 if (argument.size_bytes_ == 0) refuse(fmt::format("argument {} is local memory of 0 bytes", i));
+                // Where all parts lie in one region, each starts at a multiple of the alignment.
                 constexpr std::uint64_t rest = driver::local_alignment - 1;
-                local_bytes += argument.size_bytes_ > info_.max_local_bytes
-                                   ? info_.max_local_bytes + 1
-                                   : (argument.size_bytes_ + rest) / (rest + 1) * (rest + 1);
+                if (!info_.has_local_parameters) local_bytes = (local_bytes + rest) / (rest + 1) * (rest + 1);
+                const std::uint64_t left = info_.max_local_bytes - std::min(local_bytes, info_.max_local_bytes);
+                if (argument.size_bytes_ > left)
+                    refuse(
+                        fmt::format("argument {} is local memory of {} bytes, behind {} of the arguments before it: this kernel "
+                                    "may have {} on {}",
+                                    i, argument.size_bytes_, local_bytes, info_.max_local_bytes, queue_.device().spec()));
+                local_bytes += argument.size_bytes_;
             }
             if (!takes_place(argument)) continue;
             if (info_.parameters) check(i, argument, (*info_.parameters)[position]);
             ++position;
         }
-        // Each part is rounded up for CUDA, so a single one may well fill what there is.
-        if (local_bytes >= info_.max_local_bytes + driver::local_alignment)
-            refuse(fmt::format("{} bytes of local memory: there are {}", local_bytes, info_.max_local_bytes));
     }
 
     // One array: whether the device may work on it as declared.

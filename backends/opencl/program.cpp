@@ -64,7 +64,6 @@ ParameterInfo describe_parameter(cl_kernel kernel, cl_uint index) {
             parameter.kind = Kind::local;
             break;
         case CL_KERNEL_ARG_ADDRESS_PRIVATE:
-            if (parameter.type.ends_with("_t") && parameter.type != "half_t") break;  // image2d_t, sampler_t, queue_t
             parameter.kind = Kind::value;
             parameter.size_bytes = bytes_of_type(parameter.type);
             break;
@@ -72,6 +71,21 @@ ParameterInfo describe_parameter(cl_kernel kernel, cl_uint index) {
             break;
     }
     return parameter;
+}
+
+// Whether the parameter takes an object that launches have no argument for. Drivers take whatever bytes stand in its place for
+// one. Images, whatever a typedef calls them, are what has an access qualifier; pipes have it too.
+bool is_object(cl_kernel kernel, cl_uint index, std::string_view type) {
+    cl_kernel_arg_access_qualifier access = CL_KERNEL_ARG_ACCESS_NONE;
+    if (api().clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_ACCESS_QUALIFIER, sizeof access, &access, nullptr) == CL_SUCCESS &&
+        access != CL_KERNEL_ARG_ACCESS_NONE)
+        return true;
+    cl_kernel_arg_type_qualifier qualifiers = 0;
+    if (api().clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_TYPE_QUALIFIER, sizeof qualifiers, &qualifiers, nullptr) ==
+            CL_SUCCESS &&
+        (qualifiers & CL_KERNEL_ARG_TYPE_PIPE) != 0)
+        return true;
+    return type == "sampler_t" || type == "queue_t" || (type.starts_with("image") && type.ends_with("_t"));
 }
 
 template <class T>
@@ -91,13 +105,28 @@ KernelInfo describe(const Device& device, cl_kernel kernel, const std::string& n
     cl_ulong local_bytes = 0;
     api().clGetDeviceInfo(device.native(), CL_DEVICE_LOCAL_MEM_SIZE, sizeof local_bytes, &local_bytes, nullptr);
     const auto taken = of_group<cl_ulong>(kernel, device.native(), CL_KERNEL_LOCAL_MEM_SIZE, 0);
-    info.max_local_bytes = local_bytes - std::min(taken, local_bytes);
+    if (taken > local_bytes)  // which drivers may find out in the middle of the launch
+        throw Error(ErrorCode::unsupported, fmt::format("{}: compile of {}: it needs {} bytes of local memory, the device has {}",
+                                                        device.spec(), name, taken, local_bytes));
+    info.max_local_bytes = local_bytes - taken;
     info.has_local_parameters = true;
+    std::array<std::size_t, 3> required{};
+    if (api().clGetKernelWorkGroupInfo(kernel, device.native(), CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof required,
+                                       required.data(), nullptr) == CL_SUCCESS)
+        std::transform(required.begin(), required.end(), info.required_group.begin(),
+                       [](std::size_t items) { return static_cast<std::uint32_t>(items); });
     cl_uint count = 0;
     if (api().clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr) == CL_SUCCESS) {
         info.parameters.emplace();
-        for (cl_uint i = 0; i < count; ++i)
-            info.parameters->push_back(describe_parameter(kernel, i));
+        for (cl_uint i = 0; i < count; ++i) {
+            const ParameterInfo& parameter = info.parameters->emplace_back(describe_parameter(kernel, i));
+            if (is_object(kernel, i, parameter.type))
+                throw Error(
+                    ErrorCode::unsupported,
+                    fmt::format("{}: compile of {}: its parameter `{}` is an {}: kernels take arrays, buffers, values and "
+                                "local memory",
+                                device.spec(), name, parameter.name, parameter.type));
+        }
     }
     return info;
 }

@@ -65,12 +65,14 @@ public:
 
     /// Compiles a kernel of the caller's for this device, `name` being the kernel function: a __global__ function, also one of a
     /// namespace or a template ("scale<float>"), a __kernel, or what the image calls it. Compiled images are kept on disk between
-    /// runs ($XDG_CACHE_HOME/tandem), by source, options, device, driver and compiler, and a damaged one is made anew.
+    /// runs ($XDG_CACHE_HOME/tandem), by source, options, device, driver and compiler, and a damaged one is made anew. A
+    /// source that includes files is compiled each time.
     ///
     /// Needs <tandem/kernel.hpp>. Waits for the compiler. Thread safe. Throws build_failed with the compiler's log, whose lines
     /// are those of the source; invalid_argument where the source holds nothing for this device, or no kernel of that name;
-    /// unavailable where NVRTC is not there; unsupported for an image of another kind of device.
-    /// Native calls: nvrtcCompileProgram, cuModuleLoadData; clBuildProgram, clCreateKernel.
+    /// unavailable where NVRTC is not there; unsupported for an image of another kind of device, and for a kernel that needs more
+    /// local memory than there is, or takes an image, a sampler, a queue or a pipe. Native calls: nvrtcCompileProgram,
+    /// cuModuleLoadData; clBuildProgram, clCreateKernel.
     [[nodiscard]] Kernel compile(const KernelSource& source, const std::string& name) const;
     [[nodiscard]] Kernel compile(const KernelSource& source, const std::string& name, const CompileOptions& options) const;
 

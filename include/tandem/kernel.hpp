@@ -59,6 +59,9 @@ struct KernelInfo {
     std::uint32_t max_group_items = 1;  ///< the most that one group may have
     std::uint32_t group_items = 1;      ///< of a one-dimensional group where the caller leaves it open; 0: the driver's choice
     std::uint32_t group_multiple = 1;   ///< groups of a multiple of it leave no lane idle
+    /// The one size that its groups may have (reqd_work_group_size), which they then have where the caller leaves it open, too;
+    /// zeros: none is set, or the driver does not tell.
+    std::array<std::uint32_t, 3> required_group{};
     std::uint64_t max_local_bytes = 0;  ///< the most that `local` arguments may have together
     bool has_local_parameters = false;  ///< `local` arguments count as parameters (OpenCL); on CUDA they do not
     bool is_from_cache = false;         ///< it was compiled by an earlier run, or an earlier call
@@ -112,8 +115,8 @@ private:
 
 /// How to launch.
 struct LaunchOptions {
-    /// Items of a group (CUDA: threads of a block), in as many dimensions as the items. Where it is left open the device chooses,
-    /// by occupancy on CUDA.
+    /// Items of a group (CUDA: threads of a block), in as many dimensions as the items. Where it is left open it is what the
+    /// kernel requires, else the device chooses, by occupancy on CUDA.
     Items group{};
 };
 

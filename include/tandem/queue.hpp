@@ -80,20 +80,21 @@ public:
 
     /// Gives the queue up: nothing waits for its work any more, neither this object's end nor the process's, and the memory that
     /// the work uses stays taken until the process ends. For a kernel that does not come to an end. The queue has no device
-    /// afterwards. Device handles of before stay what they were; `open_device` opens the device anew, on OpenCL in another context.
-    /// With PoCL and on the host that works while processors are left. NVIDIA's drivers hold up most of what the process asks of
-    /// the device until a hung kernel ends, and after a fault they want a new process, which errors then say.
+    /// afterwards. Device handles of before stay what they were; `open_device` opens the device anew, on OpenCL in another
+    /// context. With PoCL and on the host that works while processors are left. NVIDIA's drivers hold up most of what the process
+    /// asks of the device until a hung kernel ends, and after a fault they want a new process, which errors then say.
     void abandon() noexcept;
 
     /// Runs a kernel of the caller's once for each of `items`, with `arguments` in the order of its parameters:
     /// `queue.launch(kernel, n, {read(x), write(y), value(2.0F)})`. Needs <tandem/kernel.hpp>, as do all calls below.
     ///
-    /// CUDA rounds the items up to whole blocks, and so does OpenCL where a group is given: kernels get the count as a value and
-    /// check their own bounds. Nothing is passed that is not in the list. With no group, OpenCL runs exactly the items, which for
-    /// counts without small factors makes for slow groups on some GPUs.
+    /// CUDA rounds the items up to whole blocks, and so does OpenCL where a group is given, or required by the kernel: kernels
+    /// get the count as a value and check their own bounds. Nothing is passed that is not in the list. With no group, OpenCL runs
+    /// exactly the items, which for counts without small factors makes for slow groups on some GPUs.
     ///
     /// Does not wait. No items do nothing, once all is checked. Throws invalid_argument for arguments that the kernel does not
-    /// take, as far as the driver tells (count and sizes, on OpenCL kinds too), a group that is larger than the kernel's limit,
+    /// take, as far as the driver tells (count and sizes, on OpenCL kinds too), a group that is larger than the kernel's limit or
+    /// not what it requires, more items than can be counted in 63 bits, more local memory than the kernel may have,
     /// arrays of another device, in read-only memory that is written to, or mapped for the host; unsupported for an array that
     /// spans several of the device's allocations, naming the largest. A fault in the kernel is what waiting throws, later.
     /// Native calls: cuLaunchKernel; clSetKernelArg, clEnqueueNDRangeKernel.
@@ -104,7 +105,9 @@ public:
 
     /// Records what `work` puts on this queue instead of doing it: launches, operations and copies within the device. Needs
     /// <tandem/graph.hpp>. Throws invalid_argument for what can't be recorded: waiting, events, maps of what is used, and copies
-    /// from and to the host; whatever `work` throws ends the recording. Native calls: cuStreamBeginCapture, cuGraphInstantiate.
+    /// from and to the host; whatever `work` throws ends the recording. Throws it too for an empty function, and where `work` has
+    /// moved, assigned to, given up or destroyed this queue: nothing is recorded then. Native calls: cuStreamBeginCapture,
+    /// cuGraphInstantiate.
     [[nodiscard]] Graph record_graph(const std::function<void()>& work);
     /// Does what was recorded, with the arguments and the values of then. Does not wait. Throws invalid_argument for a graph of
     /// another device, or while memory that it uses is mapped for the host. Native calls: cuGraphLaunch; else those of the
