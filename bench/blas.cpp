@@ -3,11 +3,9 @@
 // Square products of float32, float64 and float16 against the same call of the vendor's library on the same memory.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "harness.hpp"
-#include "peers.hpp"
+#include "program.hpp"
 #include "tandem/tandem.hpp"
 
 namespace tandem::bench {
@@ -41,13 +39,8 @@ void gemm(const Device& device, std::int64_t size, DType dtype, int rounds) {
     queue.synchronize();
     // Some tenths of a second for each run on a GPU.
     const int repeats = device.info().type != DeviceType::gpu ? 1 : size <= 4096 ? 16 : 2;
-    std::vector<Candidate> candidates{{"tandem", [&] {
-                                           for (int i = 0; i < repeats; ++i)
-                                               blas::gemm(queue, a, b, c);
-                                           queue.synchronize();
-                                       }}};
-    for (Candidate& peer : gemm_peers(a, b, c, repeats))
-        candidates.push_back(std::move(peer));
+    std::vector<Candidate> candidates{done("tandem", queue, repeats, [&] { blas::gemm(queue, a, b, c); })};
+    append(candidates, gemm_peers(a, b, c, repeats));
     measure(candidates, rounds);
     const auto n = static_cast<double>(size);
     report(fmt::format("gemm {} {}", to_string(dtype), size), device.spec(), candidates, {.operations = 2 * n * n * n * repeats},
@@ -59,25 +52,21 @@ void gemm(const Device& device, std::int64_t size, DType dtype, int rounds) {
 
 int main(int argc, char** argv) {
     CLI::App app{"products of matrices against the vendor's library called directly"};
-    std::string device_spec, json;
+    using namespace tandem;
+    bench::CommonOptions options{.rounds = 5};
     std::vector<std::int64_t> sizes;
-    int rounds = 5;
-    app.add_option("--device", device_spec, "device, as open_device takes it");
+    bench::add_common_options(app, options);
     app.add_option("--sizes", sizes, "rows and columns; without: 4096 and 8192 on a GPU, 1024 else");
-    app.add_option("--rounds", rounds, "rounds that count");
-    app.add_option("--json", json, "file for the results");
-    CLI11_PARSE(app, argc, argv);
-    try {
-        using namespace tandem;
-        const Device device = open_device(device_spec);
-        fmt::print("{}: {}, {}; {}\n", device.spec(), device.info().name, device.info().driver, blas::library(device));
+    return bench::run_program(app, argc, argv, options.json, [&] {
+        const Device device = bench::open_and_tell(options.device);
+        fmt::print("{}\n", blas::library(device));
         if (sizes.empty())
             sizes =
                 device.info().type == DeviceType::gpu ? std::vector<std::int64_t>{4096, 8192} : std::vector<std::int64_t>{1024};
         for (const DType dtype : {float32, float64, float16}) {
             for (const std::int64_t size : sizes) {
                 try {
-                    bench::gemm(device, size, dtype, rounds);
+                    bench::gemm(device, size, dtype, options.rounds);
                 } catch (const Error& error) {
                     if (error.code() != ErrorCode::unsupported) throw;
                     fmt::print("{}\n", error.what());
@@ -85,10 +74,6 @@ int main(int argc, char** argv) {
                 }
             }
         }
-        if (!json.empty()) bench::write_json(json);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "{}\n", error.what());
-        return 1;
-    }
-    return 0;
+        return 0;
+    });
 }

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <csignal>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,8 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "harness.hpp"
-#include "peers.hpp"
+#include "program.hpp"
 #include "tandem/tandem.hpp"
 
 namespace tandem::bench {
@@ -309,11 +307,12 @@ void other_process(OtherProcess& other, const Device& device, const Plan& plan) 
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
+    using namespace tandem::bench;
     CLI::App app{"two CUDA devices at once"};
-    tandem::bench::Plan plan;
+    Plan plan;
     std::string json;
-    std::string serve;
-    app.add_option("--serve", serve, "be the other process, and publish in this folder");
+    std::string served;
+    app.add_option("--serve", served, "be the other process, and publish in this folder");
     app.add_option("--first", plan.first, "device");
     app.add_option("--second", plan.second, "device");
     app.add_option("--bytes", plan.bytes, "bytes of what is copied from one to the other");
@@ -321,21 +320,14 @@ int main(int argc, char** argv) {
     app.add_option("--folder", plan.folder, "where the file goes");
     app.add_option("--rounds", plan.rounds, "rounds that count");
     app.add_option("--json", json, "file for the results");
-    CLI11_PARSE(app, argc, argv);
-    try {
-        if (!serve.empty()) return tandem::bench::serve(plan.first, serve, plan.bytes);
-        tandem::bench::OtherProcess other(plan);
-        const std::vector<tandem::Device> devices{tandem::open_device(plan.first), tandem::open_device(plan.second)};
-        for (const tandem::Device& device : devices)
-            fmt::print("{}: {}, {}\n", device.spec(), device.info().name, device.info().driver);
-        tandem::bench::other_process(other, devices[1], plan);
-        tandem::bench::copies(devices[0], devices[1], plan);
-        tandem::bench::copies(devices[1], devices[0], plan);
-        tandem::bench::one_file(devices, plan);
-        if (!json.empty()) tandem::bench::write_json(json);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "{}\n", error.what());
-        return 1;
-    }
-    return 0;
+    return run_program(app, argc, argv, json, [&] {
+        if (!served.empty()) return serve(plan.first, served, plan.bytes);
+        OtherProcess other(plan);
+        const std::vector<tandem::Device> devices{open_and_tell(plan.first), open_and_tell(plan.second)};
+        other_process(other, devices[1], plan);
+        copies(devices[0], devices[1], plan);
+        copies(devices[1], devices[0], plan);
+        one_file(devices, plan);
+        return 0;
+    });
 }

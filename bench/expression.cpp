@@ -5,27 +5,14 @@
 // difference within this run.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 
-#include "harness.hpp"
-#include "peers.hpp"
+#include "program.hpp"
 #include "tandem/tandem.hpp"
 
 namespace tandem::bench {
 namespace {
-
-std::vector<Candidate> peers_for(const DeviceInfo& info, bool float64_elements, std::int64_t count, int repeats) {
-#if TANDEM_BENCH_CUDA
-    if (info.backend == "cuda") return cuda_peers(Job::axpy, float64_elements, count, repeats);
-#endif
-#if TANDEM_BENCH_OPENCL
-    if (info.backend == "opencl" && info.type == DeviceType::gpu)
-        return opencl_peers(info.platform, info.name, Job::axpy, float64_elements, count, repeats);
-#endif
-    return openmp_peers(Job::axpy, float64_elements, count, repeats);
-}
 
 void fused(const Device& device, std::size_t bytes, int rounds) {
     const bool on_gpu = device.info().type == DeviceType::gpu;
@@ -38,35 +25,27 @@ void fused(const Device& device, std::size_t bytes, int rounds) {
         for (const Array& array : {x, y, out})
             fill(queue, array, 1);  // touches every page
         queue.synchronize();
-        const auto candidate = [&](std::string name, auto&& run) {
-            return Candidate{std::move(name), [&queue, repeats, run] {
-                                 for (int i = 0; i < repeats; ++i)
-                                     run();
-                                 queue.synchronize();
-                             }};
-        };
         std::vector<Candidate> candidates{
-            candidate("tandem, out = a * x + y",
-                      [&] {
-                          elementwise(queue, "out = a * x + y", {{"out", out}, {"a", 2.0}, {"x", x}, {"y", y}});
-                      }),
-            candidate("tandem, y = a * x + y", [&] { axpy(queue, 2.0, x, y); }),
-            candidate("tandem, an element off",
-                      [&] {
-                          elementwise(queue, "out = a * x + y",
-                                      {{"out", out.slice(0, 0, count - 1)},
-                                       {"a", 2.0},
-                                       {"x", x.slice(0, 1, count)},
-                                       {"y", y.slice(0, 0, count - 1)}});
-                      }),
-            candidate("tandem, in two operations",
-                      [&] {
-                          scale(queue, 2.0, x, out);
-                          add(queue, out, y, out);
-                      }),
+            done("tandem, out = a * x + y", queue, repeats,
+                 [&] {
+                     elementwise(queue, "out = a * x + y", {{"out", out}, {"a", 2.0}, {"x", x}, {"y", y}});
+                 }),
+            own(done("tandem, y = a * x + y", queue, repeats, [&] { axpy(queue, 2.0, x, y); })),
+            own(done("tandem, an element off", queue, repeats,
+                     [&] {
+                         elementwise(queue, "out = a * x + y",
+                                     {{"out", out.slice(0, 0, count - 1)},
+                                      {"a", 2.0},
+                                      {"x", x.slice(0, 1, count)},
+                                      {"y", y.slice(0, 0, count - 1)}});
+                     })),
+            own(done("tandem, in two operations", queue, repeats,
+                     [&] {
+                         scale(queue, 2.0, x, out);
+                         add(queue, out, y, out);
+                     })),
         };
-        for (Candidate& peer : peers_for(device.info(), dtype == float64, count, repeats))
-            candidates.push_back(std::move(peer));
+        append(candidates, elementwise_peers(device.info(), Job::axpy, dtype == float64, count, repeats));
         measure(candidates, rounds);
         report(fmt::format("a * x + y {} {} MiB", to_string(dtype), bytes >> 20U), device.spec(), candidates,
                {static_cast<double>(bytes) * 3 * repeats, 1}, on_gpu ? "0.99" : "0.95");
@@ -74,32 +53,17 @@ void fused(const Device& device, std::size_t bytes, int rounds) {
 }
 
 void issue_cost(const Device& device, int rounds) {
-    constexpr int repeats = 400;  // fewer than a driver queues before it makes the caller wait
     const Array x = empty(device, float32, {1024}), y = empty(device, float32, {1024}), out = empty(device, float32, {1024});
     Queue queue(device);
-    const auto synchronize = [&] { queue.synchronize(); };
     std::vector<Candidate> candidates{
-        {"tandem, a * x + y",
-         [&] {
-             for (int i = 0; i < repeats; ++i)
-                 elementwise(queue, "out = a * x + y", {{"out", out}, {"a", 2.0}, {"x", x}, {"y", y}});
-         },
-         synchronize},
-        {"tandem, add",
-         [&] {
-             for (int i = 0; i < repeats; ++i)
-                 add(queue, x, y, out);
-         },
-         synchronize}};
-#if TANDEM_BENCH_CUDA
-    if (device.info().backend == "cuda") candidates.push_back(cuda_raw_launch(repeats));
-#endif
-#if TANDEM_BENCH_OPENCL
-    if (device.info().backend == "opencl")
-        candidates.push_back(opencl_raw_launch(device.info().platform, device.info().name, repeats));
-#endif
+        issued("tandem, a * x + y", queue, unwaited_launches,
+               [&] {
+                   elementwise(queue, "out = a * x + y", {{"out", out}, {"a", 2.0}, {"x", x}, {"y", y}});
+               }),
+        own(issued("tandem, add", queue, unwaited_launches, [&] { add(queue, x, y, out); }))};
+    append(candidates, raw_launch_peers(device.info(), unwaited_launches));
     measure(candidates, rounds * 5);
-    report("issue a * x + y of 1024 float32", device.spec(), candidates, {0, repeats}, "");
+    report("issue a * x + y of 1024 float32", device.spec(), candidates, {0, unwaited_launches}, "");
 }
 
 void first_use(const Device& device) {
@@ -120,27 +84,17 @@ void first_use(const Device& device) {
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
+    using namespace tandem::bench;
     CLI::App app{"expressions against hand-written code, issue cost, first use"};
-    std::string device_spec;
-    std::string json;
+    CommonOptions options;
     std::size_t bytes = 0;
-    int rounds = 9;
-    app.add_option("--device", device_spec, "device, as open_device takes it");
-    app.add_option("--bytes", bytes, "bytes of one array; 0: 1 GiB on a GPU, 256 MiB else");
-    app.add_option("--rounds", rounds, "rounds that count");
-    app.add_option("--json", json, "file for the results");
-    CLI11_PARSE(app, argc, argv);
-    try {
-        const tandem::Device device = tandem::open_device(device_spec);
-        fmt::print("{}: {}, {}\n", device.spec(), device.info().name, device.info().driver);
-        if (bytes == 0) bytes = device.info().type == tandem::DeviceType::gpu ? std::size_t{1} << 30U : std::size_t{256} << 20U;
-        tandem::bench::first_use(device);
-        tandem::bench::fused(device, bytes, rounds);
-        tandem::bench::issue_cost(device, rounds);
-        if (!json.empty()) tandem::bench::write_json(json);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "{}\n", error.what());
-        return 1;
-    }
-    return 0;
+    add_common_options(app, options);
+    add_bytes_option(app, bytes);
+    return run_program(app, argc, argv, options.json, [&] {
+        const tandem::Device device = open_and_tell(options.device);
+        first_use(device);
+        fused(device, array_bytes(device, bytes), options.rounds);
+        issue_cost(device, options.rounds);
+        return 0;
+    });
 }

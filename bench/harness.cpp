@@ -61,8 +61,11 @@ void measure(std::vector<Candidate>& candidates, int rounds) {
 void report(const std::string& job, const std::string& device, const std::vector<Candidate>& candidates, Work work,
             const std::string& target) {
     const Candidate& library = candidates.front();
-    const auto faster = [](const Candidate& a, const Candidate& b) { return a.median() < b.median(); };
-    const auto rival = std::min_element(candidates.begin() + 1, candidates.end(), faster);
+    const Candidate* rival = nullptr;
+    for (const Candidate& candidate : candidates) {
+        const bool is_rival = &candidate != &library && !candidate.is_own;
+        if (is_rival && (rival == nullptr || candidate.median() < rival->median())) rival = &candidate;
+    }
     const auto figure = [&](const Candidate& candidate) {
         const double seconds = candidate.median();
         if (work.operations > 0) return fmt::format("{:9.1f} GFLOP/s", work.operations / seconds / 1e9);
@@ -70,24 +73,25 @@ void report(const std::string& job, const std::string& device, const std::vector
                                             median_of(candidate.cpu_seconds) * 1e9 / work.bytes)
                               : fmt::format("{:9.3f} us  ", seconds * 1e6 / work.calls);
     };
+    const auto verdict = [&](const Candidate& candidate) {
+        if (rival == nullptr) return std::string();
+        return work.bytes > 0 || work.operations > 0
+                   ? fmt::format("ratio {:.3f}", rival->median() / candidate.median())
+                   : fmt::format("{:+.3f} us", (candidate.median() - rival->median()) * 1e6 / work.calls);
+    };
     nlohmann::json row{{"job", job}, {"device", device}, {"target", target}, {"bytes", work.bytes}, {"calls", work.calls}};
     if (work.operations > 0) row["operations"] = work.operations;
     for (const Candidate& candidate : candidates) {
         row["candidates"].push_back({{"name", candidate.name},
+                                     {"is_own", &candidate == &library || candidate.is_own},
                                      {"best_seconds", candidate.best()},
                                      {"median_seconds", candidate.median()},
                                      {"median_cpu_seconds", median_of(candidate.cpu_seconds)}});
     }
-    std::string verdict;
-    if (rival != candidates.end()) {
-        row["ratio"] = rival->median() / library.median();
-        verdict = work.bytes > 0 || work.operations > 0
-                      ? fmt::format("ratio {:.3f}", rival->median() / library.median())
-                      : fmt::format("{:+.3f} us", (library.median() - rival->median()) * 1e6 / work.calls);
-    }
-    fmt::print("{:<36} {:<9} tandem {} {:>12}   target {}\n", job, device, figure(library), verdict, target);
+    if (rival != nullptr) row["ratio"] = rival->median() / library.median();
+    fmt::print("{:<36} {:<9} tandem {} {:>12}   target {}\n", job, device, figure(library), verdict(library), target);
     for (auto it = candidates.begin() + 1; it != candidates.end(); ++it)
-        fmt::print("{:>52} {}\n", it->name, figure(*it));
+        fmt::print("{:>52} {} {:>12}\n", it->name, figure(*it), it->is_own ? verdict(*it) : "");
     std::fflush(stdout);
     results().push_back(std::move(row));
 }

@@ -15,6 +15,7 @@ struct Candidate {
     std::function<void()> settle{};
     std::vector<double> seconds{};      ///< of each round
     std::vector<double> cpu_seconds{};  ///< of all of the process's threads, in each round
+    bool is_own = false;                ///< another way of the library's: it stands beside the first, which is held against none
 
     [[nodiscard]] double best() const;
     [[nodiscard]] double median() const;
@@ -31,8 +32,8 @@ struct Work {
     double operations = 0;  ///< 0: not what counts
 };
 
-/// One line of the result: the first candidate is the library, the others what it is held against. `target` is in words. Also
-/// kept for `write_json`.
+/// One line of the result: the first candidate is the library, the others what it is held against, or ways of its own, which are
+/// held against the same. `target` is in words. Also kept for `write_json`.
 void report(const std::string& job, const std::string& device, const std::vector<Candidate>& candidates, Work work,
             const std::string& target);
 

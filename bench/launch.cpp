@@ -7,13 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 
-#include "harness.hpp"
-#include "peers.hpp"
+#include "program.hpp"
 #include "tandem/tandem.hpp"
 
 namespace tandem::bench {
@@ -44,23 +42,11 @@ struct Small {
 };
 
 void issue_cost(const Device& device, int rounds) {
-    constexpr int repeats = 400;  // fewer than a driver queues before it makes the caller wait
     Small work(device);
-    std::vector<Candidate> candidates{{"tandem",
-                                       [&] {
-                                           for (int i = 0; i < repeats; ++i)
-                                               work.launch();
-                                       },
-                                       [&] { work.queue.synchronize(); }}};
-#if TANDEM_BENCH_CUDA
-    if (device.info().backend == "cuda") candidates.push_back(cuda_raw_launch(repeats));
-#endif
-#if TANDEM_BENCH_OPENCL
-    if (device.info().backend == "opencl")
-        candidates.push_back(opencl_raw_launch(device.info().platform, device.info().name, repeats));
-#endif
+    std::vector<Candidate> candidates{issued("tandem", work.queue, unwaited_launches, [&] { work.launch(); })};
+    append(candidates, raw_launch_peers(device.info(), unwaited_launches));
     measure(candidates, rounds * 5);
-    report("launch of 1024 items, 4 arguments", device.spec(), candidates, {0, repeats}, "+0.5 us");
+    report("launch of 1024 items, 4 arguments", device.spec(), candidates, {0, unwaited_launches}, "+0.5 us");
 }
 
 void replay(const Device& device, int rounds) {
@@ -70,18 +56,9 @@ void replay(const Device& device, int rounds) {
         for (int i = 0; i < launches; ++i)
             work.launch();
     });
-    const auto launch_all = [&] {
-        for (int i = 0; i < repeats * launches; ++i)
-            work.launch();
-        work.queue.synchronize();
-    };
-    std::vector<Candidate> candidates{{"tandem",
-                                       [&] {
-                                           for (int i = 0; i < repeats; ++i)
-                                               work.queue.replay(graph);
-                                           work.queue.synchronize();
-                                       }},
-                                      {"the same launches, not recorded", launch_all}};
+    std::vector<Candidate> candidates{
+        done("tandem", work.queue, repeats, [&] { work.queue.replay(graph); }),
+        own(done("the same launches, not recorded", work.queue, repeats * launches, [&] { work.launch(); }))};
 #if TANDEM_BENCH_CUDA
     if (device.info().backend == "cuda") candidates.push_back(cuda_raw_graph(launches, repeats));
 #endif
@@ -132,25 +109,18 @@ void first_kernels(const Device& device) {
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
+    using namespace tandem::bench;
     CLI::App app{"launch cost, replay of graphs, and the time to the first kernel"};
-    std::string device_spec, json, first;
-    int rounds = 9;
-    app.add_option("--device", device_spec, "device, as open_device takes it");
-    app.add_option("--rounds", rounds, "rounds that count");
-    app.add_option("--json", json, "file for the results");
+    CommonOptions options;
+    std::string first;
+    add_common_options(app, options);
     app.add_option("--first", first, "only make one kernel on this device");
-    CLI11_PARSE(app, argc, argv);
-    try {
-        if (!first.empty()) return tandem::bench::first_kernel(first);
-        const tandem::Device device = tandem::open_device(device_spec);
-        fmt::print("{}: {}, {}\n", device.spec(), device.info().name, device.info().driver);
-        tandem::bench::first_kernels(device);
-        tandem::bench::issue_cost(device, rounds);
-        tandem::bench::replay(device, rounds);
-        if (!json.empty()) tandem::bench::write_json(json);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "{}\n", error.what());
-        return 1;
-    }
-    return 0;
+    return run_program(app, argc, argv, options.json, [&] {
+        if (!first.empty()) return first_kernel(first);
+        const tandem::Device device = open_and_tell(options.device);
+        first_kernels(device);
+        issue_cost(device, options.rounds);
+        replay(device, options.rounds);
+        return 0;
+    });
 }

@@ -5,15 +5,13 @@
 // a ratio or a difference within this run.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
-#include "harness.hpp"
-#include "peers.hpp"
+#include "program.hpp"
 #include "tandem/tandem.hpp"
 
 namespace tandem::bench {
@@ -23,22 +21,11 @@ struct Plan {
     std::size_t bytes = std::size_t{1} << 30U;
     std::size_t file_bytes = std::size_t{4} << 30U;
     std::filesystem::path folder = std::filesystem::temp_directory_path();
-    int rounds = 5;
+    CommonOptions common{.rounds = 5};
 };
 
 bool is_gpu(const Device& device) {
     return device.info().type == DeviceType::gpu;
-}
-
-// To the device, and from it; nothing where host and device are one.
-std::vector<Candidate> link(const DeviceInfo& info, std::size_t bytes) {
-#if TANDEM_BENCH_CUDA
-    if (info.backend == "cuda") return cuda_link(bytes);
-#endif
-#if TANDEM_BENCH_OPENCL
-    if (info.backend == "opencl" && !info.shares_host_memory) return opencl_link(info.platform, info.name, bytes);
-#endif
-    return {};
 }
 
 // VmRSS's parts, in MiB: "RssAnon" or "RssFile".
@@ -67,17 +54,15 @@ void kinds(const Device& device, const Plan& plan) {
     Queue queue(device);
     const Array near_in = empty(device, float32, {count}), near_out = empty(device, float32, {count});
     byteswap(queue, near_out, near_in);  // writes every page: what never was is one page of zeros on a CPU
-    const std::vector<Candidate> copies = link(device.info(), plan.bytes);
+    const std::vector<Candidate> copies = link_peers(device.info(), plan.bytes);
     std::vector<float> mine(plan.bytes / 4, 1.0F);
     for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pinned, MemoryKind::shared, MemoryKind::adopted}) {
         const auto report_both = [&](const Array& array, const char* how, const char* target_read, const char* target_write) {
             for (const bool reads : {true, false}) {
-                std::vector<Candidate> candidates{{"tandem", [&] {
-                                                       reads ? twice(queue, array, near_out) : twice(queue, near_in, array);
-                                                       queue.synchronize();
-                                                   }}};
+                std::vector<Candidate> candidates{
+                    done("tandem", queue, 1, [&] { reads ? twice(queue, array, near_out) : twice(queue, near_in, array); })};
                 if (!copies.empty()) candidates.push_back(copies[reads ? 0 : 1]);
-                measure(candidates, plan.rounds);
+                measure(candidates, plan.common.rounds);
                 report(fmt::format("kernel {} {}{} {} MiB", reads ? "reads" : "writes", to_string(kind), how, plan.bytes >> 20U),
                        device.spec(), candidates, {static_cast<double>(plan.bytes), 1}, reads ? target_read : target_write);
             }
@@ -98,21 +83,15 @@ void kinds(const Device& device, const Plan& plan) {
                                                        queue.synchronize();
                                                    }}};
                 if (!copies.empty()) candidates.push_back(copies[0]);
-                measure(candidates, plan.rounds);
+                measure(candidates, plan.common.rounds);
                 report(fmt::format("prefetch shared {} MiB", plan.bytes >> 20U), device.spec(), candidates,
                        {static_cast<double>(plan.bytes), 1}, "0.9");
                 (void)prefetch(queue, array, Location::device);
                 queue.synchronize();
-                std::vector<Candidate> resident{{"tandem",
-                                                 [&] {
-                                                     twice(queue, array, near_out);
-                                                     queue.synchronize();
-                                                 }},
-                                                {"the same on device memory", [&] {
-                                                     twice(queue, near_in, near_out);
-                                                     queue.synchronize();
-                                                 }}};
-                measure(resident, plan.rounds);
+                std::vector<Candidate> resident{
+                    done("tandem", queue, 1, [&] { twice(queue, array, near_out); }),
+                    done("the same on device memory", queue, 1, [&] { twice(queue, near_in, near_out); })};
+                measure(resident, plan.common.rounds);
                 report(fmt::format("kernel reads shared, resident, {} MiB", plan.bytes >> 20U), device.spec(), resident,
                        {static_cast<double>(plan.bytes), 1}, "0.95");
             }
@@ -128,7 +107,7 @@ void kinds(const Device& device, const Plan& plan) {
 #if TANDEM_BENCH_CUDA
     if (device.info().backend == "cuda") allocation.push_back(cuda_pinned_allocation(plan.bytes));
 #endif
-    measure(allocation, plan.rounds);
+    measure(allocation, plan.common.rounds);
     report(fmt::format("get {} MiB of pinned memory", plan.bytes >> 20U), device.spec(), allocation,
            {static_cast<double>(plan.bytes), 1}, "4");
 }
@@ -157,16 +136,13 @@ void files(const Device& device, const Plan& plan) {
                                       queue.synchronize();
                                   },
                                   [&] { held = Array(); }}};
-    measure(first, plan.rounds);
+    measure(first, plan.common.rounds);
     report(fmt::format("from opening a {} MiB file to 2 x it", plan.file_bytes >> 20U), device.spec(), first, {0, 1}, "0.25 s");
     {
         const Array array = npy::map(device, a_path);
         fmt::print("zero copy: {}; {}\n", to_string(array.zero_copy()), array.residency());
-        std::vector<Candidate> candidates{{"tandem", [&] {
-                                               twice(queue, array, out);
-                                               queue.synchronize();
-                                           }}};
-        for (Candidate& copy : link(device.info(), std::min(plan.bytes, plan.file_bytes))) {
+        std::vector<Candidate> candidates{done("tandem", queue, 1, [&] { twice(queue, array, out); })};
+        for (Candidate& copy : link_peers(device.info(), std::min(plan.bytes, plan.file_bytes))) {
             if (candidates.size() > 1) break;
             // As often as makes the same bytes.
             const std::size_t times = plan.file_bytes / std::min(plan.bytes, plan.file_bytes);
@@ -176,7 +152,7 @@ void files(const Device& device, const Plan& plan) {
                                   }});
         }
         if (is_gpu(device)) {
-            measure(candidates, plan.rounds);
+            measure(candidates, plan.common.rounds);
             report(fmt::format("kernel reads a mapped file {} MiB", plan.file_bytes >> 20U), device.spec(), candidates,
                    {static_cast<double>(plan.file_bytes), 1}, "0.92");
             fmt::print("while it is mapped: RssAnon {:+.0f} MiB, RssFile {:+.0f} MiB\n", resident_mib("RssAnon") - anonymous,
@@ -189,14 +165,11 @@ void files(const Device& device, const Plan& plan) {
             queue.synchronize();
             fmt::print("after add of two mapped files: RssAnon {:+.0f} MiB, RssFile {:+.0f} MiB\n",
                        resident_mib("RssAnon") - anonymous, resident_mib("RssFile") - mapped);
-            std::vector<Candidate> adds{{"tandem", [&] {
-                                             add(queue, left, right, out);
-                                             queue.synchronize();
-                                         }}};
+            std::vector<Candidate> adds{done("tandem", queue, 1, [&] { add(queue, left, right, out); })};
             const auto floats = [](const npy::File& file) { return reinterpret_cast<const float*>(file.bytes().data()); };
             std::vector<float> other(static_cast<std::size_t>(count));
             adds.push_back(openmp_add(floats(a), floats(b), other.data(), count));
-            measure(adds, plan.rounds);
+            measure(adds, plan.common.rounds);
             report(fmt::format("add of two mapped files {} MiB", plan.file_bytes >> 20U), device.spec(), adds,
                    {3 * static_cast<double>(plan.file_bytes), 1}, "0.9");
             std::filesystem::remove(b_path);
@@ -211,26 +184,17 @@ void files(const Device& device, const Plan& plan) {
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
+    using namespace tandem::bench;
     CLI::App app{"kinds of memory and mapped files against the link"};
-    std::string device_spec;
-    std::string json;
-    tandem::bench::Plan plan;
-    app.add_option("--device", device_spec, "device, as open_device takes it");
+    Plan plan;
+    add_common_options(app, plan.common);
     app.add_option("--bytes", plan.bytes, "bytes of one array");
     app.add_option("--file-bytes", plan.file_bytes, "bytes of the file");
     app.add_option("--folder", plan.folder, "where the file goes");
-    app.add_option("--rounds", plan.rounds, "rounds that count");
-    app.add_option("--json", json, "file for the results");
-    CLI11_PARSE(app, argc, argv);
-    try {
-        const tandem::Device device = tandem::open_device(device_spec);
-        fmt::print("{}: {}, {}\n", device.spec(), device.info().name, device.info().driver);
-        tandem::bench::kinds(device, plan);
-        tandem::bench::files(device, plan);
-        if (!json.empty()) tandem::bench::write_json(json);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "{}\n", error.what());
-        return 1;
-    }
-    return 0;
+    return run_program(app, argc, argv, plan.common.json, [&] {
+        const tandem::Device device = open_and_tell(plan.common.device);
+        kinds(device, plan);
+        files(device, plan);
+        return 0;
+    });
 }

@@ -8,13 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 
-#include "harness.hpp"
+#include "program.hpp"
 #include "tandem/tandem.hpp"
 #include "tests/conformance/share/channel.hpp"
 
@@ -201,24 +200,17 @@ int run(const std::string& spec, std::int64_t count, int rounds) {
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
+    using namespace tandem::bench;
     CLI::App app("sharing between processes");
-    std::string spec = "cuda:0", json;
+    CommonOptions options{.device = "cuda:0", .rounds = 11};
     std::int64_t mib = 256, count = 0;
-    int rounds = 11, socket = -1;
-    app.add_option("--device", spec);
+    int socket = -1;
+    add_common_options(app, options);
     app.add_option("--mib", mib, "of each of three arrays");
-    app.add_option("--rounds", rounds);
-    app.add_option("--json", json);
     app.add_option("--serve", socket)->group("");
     app.add_option("--count", count)->group("");
-    CLI11_PARSE(app, argc, argv);
-    try {
-        if (socket >= 0) return tandem::bench::serve(socket, spec, count);
-        const int status = tandem::bench::run(spec, (mib << 20) / 4, rounds);
-        if (!json.empty()) tandem::bench::write_json(json);
-        return status;
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "%s\n", error.what());
-        return 1;
-    }
+    return run_program(app, argc, argv, options.json, [&] {
+        if (socket >= 0) return serve(socket, options.device, count);
+        return run(options.device, (mib << 20) / 4, options.rounds);
+    });
 }

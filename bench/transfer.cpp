@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -16,8 +15,7 @@
 #include "core/device_state.hpp"
 #include "core/output_file.hpp"
 #include "core/transport/file_transfer.hpp"
-#include "harness.hpp"
-#include "peers.hpp"
+#include "program.hpp"
 #include "tandem/tandem.hpp"
 
 namespace tandem::bench {
@@ -27,25 +25,14 @@ struct Plan {
     std::size_t file_bytes = std::size_t{4} << 30U;
     std::size_t cold_bytes = std::size_t{2} << 30U;
     std::filesystem::path folder = std::filesystem::temp_directory_path();
-    int rounds = 5;
+    CommonOptions common{.rounds = 5};
     TransferLimits limits;
 };
-
-// To the device, and from it; nothing where host and device are one.
-std::vector<Candidate> link(const DeviceInfo& info, std::size_t bytes) {
-#if TANDEM_BENCH_CUDA
-    if (info.backend == "cuda") return cuda_link(bytes);
-#endif
-#if TANDEM_BENCH_OPENCL
-    if (info.backend == "opencl" && !info.shares_host_memory) return opencl_link(info.platform, info.name, bytes);
-#endif
-    return {};
-}
 
 // The link's copy as often as makes `bytes`.
 std::vector<Candidate> link_copies(const DeviceInfo& info, std::size_t bytes, std::size_t direction) {
     const std::size_t once = std::min(bytes, std::size_t{1} << 30U);
-    std::vector<Candidate> copies = link(info, once);
+    std::vector<Candidate> copies = link_peers(info, once);
     if (copies.empty()) return {};
     return {{copies[direction].name, [run = copies[direction].run, times = bytes / once] {
                  for (std::size_t i = 0; i < times; ++i)
@@ -126,7 +113,7 @@ void loads(const Device& device, const Plan& plan) {
     for (Candidate& copy : link_copies(device.info(), plan.file_bytes, 0))
         warm.push_back(std::move(copy));
     if (warm.size() == 1) warm.push_back(parallel_read(native.path().string(), 2, std::size_t{4} << 20U, false));
-    measure(warm, plan.rounds);
+    measure(warm, plan.common.rounds);
     report(fmt::format("load a warm file of {} MiB", plan.file_bytes >> 20U), device.spec(), warm, {bytes, 1}, "0.90");
     std::vector<Candidate> lasting{{"tandem", [&] {
                                         loading(native)();
@@ -135,10 +122,10 @@ void loads(const Device& device, const Plan& plan) {
     lasting.insert(lasting.end(), warm.begin() + 1, warm.end());
     for (Candidate& candidate : lasting)
         candidate.seconds.clear(), candidate.cpu_seconds.clear();
-    measure(lasting, std::min(plan.rounds, 3));
+    measure(lasting, std::min(plan.common.rounds, 3));
     report("load it and let go of all that took", device.spec(), lasting, {bytes, 1}, "-");
     std::vector<Candidate> orders{{"tandem", loading(swapped), letting_go}, {"native byte order", loading(native), letting_go}};
-    measure(orders, plan.rounds);
+    measure(orders, plan.common.rounds);
     report("load a warm big-endian file", device.spec(), orders, {bytes, 1}, "0.95");
 
     const std::int64_t rows = static_cast<std::int64_t>(plan.file_bytes / 8 / 512);
@@ -148,7 +135,7 @@ void loads(const Device& device, const Plan& plan) {
                                     },
                                     letting_go},
                                    {"the whole file", loading(native), letting_go}};
-    measure(columns, std::min(plan.rounds, 3));
+    measure(columns, std::min(plan.common.rounds, 3));
     report("load a 64th of its columns, by call", device.spec(), columns, {0, 1}, "-");
 }
 
@@ -167,7 +154,7 @@ void cold_loads(const Device& device, const Plan& plan) {
         cold.back().name += fmt::format(" by {}", threads);
         cold.back().settle = cooling;
     }
-    measure(cold, std::min(plan.rounds, 3));
+    measure(cold, std::min(plan.common.rounds, 3));
     report(fmt::format("load a cold file of {} MiB", plan.cold_bytes >> 20U), device.spec(), cold,
            {static_cast<double>(plan.cold_bytes), 1}, "0.95");
 }
@@ -184,7 +171,7 @@ void saves(const Device& device, const Plan& plan) {
         saving.push_back(parallel_write(plan.folder, bytes, threads, std::size_t{4} << 20U, false));
         saving.back().name += fmt::format(" by {}", threads);
     }
-    measure(saving, std::min(plan.rounds, 3));
+    measure(saving, std::min(plan.common.rounds, 3));
     report(fmt::format("device to page cache {} MiB", bytes >> 20U), device.spec(), saving, {static_cast<double>(bytes), 1},
            "0.9");
 }
@@ -204,7 +191,7 @@ void streams(const Device& device, const Plan& plan) {
          },
          [&] { std::filesystem::remove(out); }},
         parallel_write(plan.folder, plan.file_bytes, 2, std::size_t{4} << 20U, true)};
-    measure(streaming, std::min(plan.rounds, 2));
+    measure(streaming, std::min(plan.common.rounds, 2));
     report(fmt::format("stream a {} MiB file through 1 GiB", plan.file_bytes >> 20U), device.spec(), streaming,
            {static_cast<double>(plan.file_bytes), 1}, "0.85");
     fmt::print("peak of resident memory while streaming: {:+.0f} MiB\n", peak_mib() - before);
@@ -216,7 +203,7 @@ void streams(const Device& device, const Plan& plan) {
     for (Candidate& copy : link_copies(device.info(), plan.file_bytes, 0))
         reading.push_back(std::move(copy));
     if (reading.size() == 1) reading.push_back(parallel_read(file.path().string(), 2, std::size_t{4} << 20U, false));
-    measure(reading, plan.rounds);
+    measure(reading, plan.common.rounds);
     report("stream it into nothing", device.spec(), reading, {static_cast<double>(plan.file_bytes), 1}, "0.85");
 }
 
@@ -244,7 +231,7 @@ void small_files(const Device& device, const Plan& plan) {
                                             ::close(descriptor);
                                         }
                                     }}};
-    measure(loading, plan.rounds);
+    measure(loading, plan.common.rounds);
     report("load a file of 100 kB, of 1000", device.spec(), loading, {0, 1000}, "a fifth of cupy.load");
     std::filesystem::remove_all(folder);
 }
@@ -253,37 +240,28 @@ void small_files(const Device& device, const Plan& plan) {
 }  // namespace tandem::bench
 
 int main(int argc, char** argv) {
+    using namespace tandem::bench;
     CLI::App app{"files to devices and back against the link and the storage"};
-    std::string device_spec;
-    std::string json;
     std::string only;
-    tandem::bench::Plan plan;
-    app.add_option("--device", device_spec, "device, as open_device takes it");
+    Plan plan;
+    add_common_options(app, plan.common);
     app.add_option("--file-bytes", plan.file_bytes, "bytes of the warm files");
     app.add_option("--cold-bytes", plan.cold_bytes, "bytes of the cold file, and of what is saved");
     app.add_option("--folder", plan.folder, "where the files go");
-    app.add_option("--rounds", plan.rounds, "rounds that count");
     app.add_option("--readers", plan.limits.readers, "threads that read; 0: as the library chooses");
     app.add_option("--writers", plan.limits.writers, "threads that write; 0: as the library chooses");
     app.add_option("--slot-bytes", plan.limits.slot_bytes, "bytes of a slot of the ring; 0: as the library chooses");
     app.add_option("--only", only, "loads, cold, saves, streams or small");
-    app.add_option("--json", json, "file for the results");
-    CLI11_PARSE(app, argc, argv);
-    try {
-        const tandem::Device device = tandem::open_device(device_spec);
+    return run_program(app, argc, argv, plan.common.json, [&] {
+        const tandem::Device device = open_and_tell(plan.common.device);
         tandem::set_transfer_limits(device, plan.limits);
-        fmt::print("{}: {}, {}; {} readers\n", device.spec(), device.info().name, device.info().driver,
-                   tandem::transfer_limits(device).readers);
+        fmt::print("{} readers\n", tandem::transfer_limits(device).readers);
         const auto is_wanted = [&](const char* part) { return only.empty() || only == part; };
-        if (is_wanted("loads")) tandem::bench::loads(device, plan);
-        if (is_wanted("saves")) tandem::bench::saves(device, plan);
-        if (is_wanted("streams")) tandem::bench::streams(device, plan);
-        if (is_wanted("small")) tandem::bench::small_files(device, plan);
-        if (is_wanted("cold")) tandem::bench::cold_loads(device, plan);
-        if (!json.empty()) tandem::bench::write_json(json);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "{}\n", error.what());
-        return 1;
-    }
-    return 0;
+        if (is_wanted("loads")) loads(device, plan);
+        if (is_wanted("saves")) saves(device, plan);
+        if (is_wanted("streams")) streams(device, plan);
+        if (is_wanted("small")) small_files(device, plan);
+        if (is_wanted("cold")) cold_loads(device, plan);
+        return 0;
+    });
 }
