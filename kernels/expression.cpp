@@ -1,5 +1,6 @@
 #include "kernels/expression.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -179,6 +180,31 @@ void store(std::byte* to, std::int64_t stride_bytes, const void* in, std::int64_
     }
 }
 
+void stream(std::byte* to, const void* in, std::int64_t size_bytes) {
+    const auto* from = static_cast<const std::byte*>(in);
+#if defined(__SSE2__)
+    const auto misalignment = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(to) % 64);
+    const std::int64_t head = std::min((64 - misalignment) % 64, size_bytes);
+    std::memcpy(to, from, static_cast<std::size_t>(head));
+    std::int64_t done = head;
+    for (; done + 64 <= size_bytes; done += 64) {
+        alignas(64) std::byte line[64];
+        std::memcpy(line, from + done, sizeof line);
+        stream_line(to + done, line);
+    }
+    to += done;
+    from += done;
+    size_bytes -= done;
+#endif
+    std::memcpy(to, from, static_cast<std::size_t>(size_bytes));
+}
+
+void end_streams() {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
 // The types that the functions' names end in.
 #define FOR_EACH_REAL(X) \
     X(boolean, b1)       \
@@ -264,7 +290,9 @@ constexpr HostLoops make_loops() {
     loops.stores[static_cast<std::size_t>(DType::dtype)] = &store<T, DType::dtype>;
     FOR_EACH_REAL(MOVE) FOR_EACH_COMPLEX(MOVE) MOVE(float16, f32) MOVE(bfloat16, f32)
         // clang-format on
-        return loops;
+        loops.stream = &stream;
+    loops.end_streams = &end_streams;
+    return loops;
 }
 
 }  // namespace

@@ -103,6 +103,9 @@ using HostLoop = void (*)(void* out, const void* a, const void* b, const void* c
 /// Elements from memory of any alignment and stride into a dense array of carriers, and back.
 using HostLoad = void (*)(void* out, const std::byte* from, std::int64_t stride_bytes, std::int64_t count);
 using HostStore = void (*)(std::byte* to, std::int64_t stride_bytes, const void* in, std::int64_t count);
+/// A copy past the caches, which saves reading the lines that are about to be overwritten. `HostLoops::end_streams` follows the last
+/// one, before others may see what was written.
+using HostStream = void (*)(std::byte* to, const void* in, std::int64_t size_bytes);
 
 /// The host's loops for one instruction set. Null where a type lacks an operation.
 struct HostLoops {
@@ -110,6 +113,8 @@ struct HostLoops {
     std::array<std::array<HostLoop, dtype_count>, dtype_count> conversions{};    ///< [to][from]
     std::array<HostLoad, dtype_count> loads{};
     std::array<HostStore, dtype_count> stores{};
+    HostStream stream = nullptr;
+    void (*end_streams)() = nullptr;
 };
 
 }  // namespace tandem::expression

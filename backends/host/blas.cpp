@@ -186,8 +186,23 @@ void with_type(DType dtype, Body&& body) {
     }
 }
 
+// The loops of this library as the functions of a system's are called.
 template <class T>
-void run_by_library(const Cblas<T>& f, const BlasVector& call, int n, int x_step, int y_step) {
+struct PlainFunctions {
+    using N = std::int64_t;
+    static T scalar(T value) { return value; }
+    static void axpy(N n, T alpha, const T* x, N x_step, T* y, N y_step) { plain::axpy(n, alpha, x, x_step, y, y_step); }
+    static void scal(N n, T alpha, T* x, N x_step) { plain::scal(n, alpha, x, x_step); }
+    static T dot_product(N n, const T* x, N x_step, const T* y, N y_step, bool conjugates) {
+        return plain::dot(n, x, x_step, y, y_step, conjugates);
+    }
+    static auto nrm2(N n, const T* x, N x_step) { return plain::nrm2(n, x, x_step); }
+    static auto asum(N n, const T* x, N x_step) { return plain::asum(n, x, x_step); }
+    static N iamax(N n, const T* x, N x_step) { return plain::iamax(n, x, x_step); }
+};
+
+template <class T, class Functions, class Integer>
+void run_vector(const Functions& f, const BlasVector& call, Integer n, Integer x_step, Integer y_step) {
     const T alpha = scalar_as<T>(call.alpha);
     T* x = elements<T>(call.x);
     T* y = call.y.memory != nullptr ? elements<T>(call.y) : nullptr;
@@ -208,33 +223,6 @@ void run_by_library(const Cblas<T>& f, const BlasVector& call, int n, int x_step
             return;
         case BlasVectorOp::iamax:
             *elements<std::int64_t>(call.result) = static_cast<std::int64_t>(f.iamax(n, x, x_step));
-            return;
-    }
-}
-
-template <class T>
-void run_plainly(const BlasVector& call) {
-    const T alpha = scalar_as<T>(call.alpha);
-    T* x = elements<T>(call.x);
-    T* y = call.y.memory != nullptr ? elements<T>(call.y) : nullptr;
-    switch (call.op) {
-        case BlasVectorOp::axpy:
-            return plain::axpy(call.count, alpha, x, call.x.increment, y, call.y.increment);
-        case BlasVectorOp::scal:
-            return plain::scal(call.count, alpha, x, call.x.increment);
-        case BlasVectorOp::dot:
-        case BlasVectorOp::dotc:
-            *elements<T>(call.result) =
-                plain::dot(call.count, x, call.x.increment, y, call.y.increment, call.op == BlasVectorOp::dotc);
-            return;
-        case BlasVectorOp::nrm2:
-            *elements<plain::Real<T>>(call.result) = plain::nrm2(call.count, x, call.x.increment);
-            return;
-        case BlasVectorOp::asum:
-            *elements<plain::Real<T>>(call.result) = plain::asum(call.count, x, call.x.increment);
-            return;
-        case BlasVectorOp::iamax:
-            *elements<std::int64_t>(call.result) = plain::iamax(call.count, x, call.x.increment);
             return;
     }
 }
@@ -278,9 +266,9 @@ void run(const BlasVector& call) {
         const auto sizes = narrow<5>(
             {call.count, call.x.increment, call.y.increment, call.count * call.x.increment, call.count * call.y.increment});
         if (const SystemBlas* blas = system_blas(); blas != nullptr && sizes) {
-            return run_by_library<T>(blas->functions<T>(), call, (*sizes)[0], (*sizes)[1], (*sizes)[2]);
+            return run_vector<T>(blas->functions<T>(), call, (*sizes)[0], (*sizes)[1], (*sizes)[2]);
         }
-        run_plainly<T>(call);
+        run_vector<T>(PlainFunctions<T>(), call, call.count, call.x.increment, call.y.increment);
     });
 }
 

@@ -120,10 +120,13 @@ namespace {
 
 constexpr std::size_t head_words = 4;
 constexpr std::size_t dimensions_at_most = max_kernel_dimensions;
+// Outputs larger than this don't stay in the caches until somebody reads them, so they are written past the caches.
+constexpr std::uint64_t streaming_bytes = std::uint64_t{16} << 20U;
 
 // A call's arguments, as kernels are given them.
 struct Call {
     std::array<std::byte*, max_arrays> addresses{};
+    std::uint64_t count = 0;
     const std::uint64_t* uniforms = nullptr;
     const std::uint64_t* first_dimension = nullptr;  // followed by the shape and the strides
 };
@@ -193,11 +196,17 @@ public:
                 std::memcpy(scratch + places_[i] + at, call.uniforms + 2 * k, bytes);
         }
         std::vector<void*> registers(program_->steps.size());
+        // Not where the output is an input too, whose lines are in the caches.
+        bool is_streamed = writes_directly_ && call.count * size_bytes(dtype(0)) >= streaming_bytes;
+        for (std::size_t i = 0; i < program_->arrays.size(); ++i)
+            is_streamed = is_streamed && (i == 0 ? !program_->is_read[static_cast<std::size_t>(program_->arrays[0])]
+                                                 : call.addresses[i] != call.addresses[0]);
         constexpr auto block = static_cast<std::uint64_t>(block_elements);
         for (std::uint64_t first = items.begin[0]; first < items.end[0]; first += block) {
             const auto count = static_cast<std::int64_t>(std::min(block, items.end[0] - first));
-            run_block(call, first, count, scratch, registers);
+            run_block(call, first, count, scratch, registers, is_streamed);
         }
+        if (is_streamed) loops().end_streams();
     }
 
 private:
@@ -223,6 +232,7 @@ private:
             call.addresses[i] = base + offset;
         }
         const auto* words = static_cast<const std::uint64_t*>(arguments[2 * arrays]);
+        call.count = words[0];
         call.uniforms = words + head_words;
         if (layout_ != Layout::packs) call.first_dimension = call.uniforms + 2 * program_->uniforms.size();
         return call;
@@ -265,8 +275,8 @@ private:
         }
     }
 
-    void run_block(const Call& call, std::uint64_t first, std::int64_t count, std::byte* scratch,
-                   std::vector<void*>& registers) const {
+    void run_block(const Call& call, std::uint64_t first, std::int64_t count, std::byte* scratch, std::vector<void*>& registers,
+                   bool is_streamed) const {
         using Numbers = std::array<std::int64_t, max_arrays>;
         const std::vector<Step>& steps = program_->steps;
         // Elements that are dense, aligned and carried as they are stored are worked on where they are.
@@ -289,14 +299,17 @@ private:
             if (steps[k].op == StepOp::load) {
                 registers[k] = load(call, first, count, direct, k, registers[k]);
             } else if (loops_[k] != nullptr) {
-                if (is_direct && k + 1 == steps.size()) registers[k] = direct[0];
+                if (is_direct && !is_streamed && k + 1 == steps.size()) registers[k] = direct[0];
                 std::array<const void*, 3> arguments{};
                 for (std::size_t a = 0; a < 3 && steps[k].arguments[a] >= 0; ++a)
                     arguments[a] = registers[static_cast<std::size_t>(steps[k].arguments[a])];
                 loops_[k](registers[k], arguments[0], arguments[1], arguments[2], count);
             }
         }
-        if (is_direct) return;
+        if (is_direct) {
+            if (is_streamed) loops().stream(direct[0], registers.back(), count * static_cast<std::int64_t>(size_bytes(dtype(0))));
+            return;
+        }
         for (std::size_t i = 0; i < program_->stores.size(); ++i) {
             const auto step = static_cast<std::size_t>(program_->stores[i].step);
             const HostStore store = loops().stores[static_cast<std::size_t>(dtype(i))];

@@ -137,3 +137,24 @@ def test_usage(tmp_path):
         done = subprocess.run(command, stderr=subprocess.PIPE, timeout=60, check=False)
         assert done.returncode != 0 and words in done.stderr.decode()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_kernels(tmp_path):
+    folder = pathlib.Path(COMMAND).resolve().parent.parent
+    if not (folder / "bench" / "tandem_bench_blas").is_file():
+        pytest.skip("the benchmarks were not built")
+    out = tmp_path / "k.json"
+    command = [sys.executable, PEERS / "kernels.py", "--tandem", folder, "--device", "host", "--bytes", str(1 << 20), "--sizes",
+               "16,33", "--rounds", "1", "--passes", "2", "--peers", "cupy,torch,numpy", "--json", out]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+    assert done.returncode == 0 and done.stderr == b"", done.stderr.decode()
+    report, table = json.loads(out.read_bytes()), done.stdout.decode()
+    assert list(report["status"]) == ["cupy", "torch", "numpy"]
+    assert all(f"{name}: {status}" in table for name, status in report["status"].items())
+    sizes = [f"{dtype} {size}" for dtype in ("float32", "float64", "float16") for size in (16, 33)]
+    jobs = {"launch", "issue", "replay", "fused float32 1048576", "fused float64 1048576", *(f"gemm {size}" for size in sizes)}
+    library = {row["job"]: row for row in report["rows"] if row["of_tandem"] == 1}
+    assert set(library) == jobs and all(len(row["seconds"]) == 2 and row["figure"] > 0 for row in library.values())
+    numpy = {row["job"]: row for row in report["rows"] if row["library"] == "numpy"}
+    assert set(numpy) == {job for job in jobs if job.startswith(("fused", "gemm float32", "gemm float64"))}
+    assert all(row["note"] is None and row["of_tandem"] > 0 for row in numpy.values())

@@ -3,9 +3,8 @@
 
 #include <cmath>
 #include <cstring>
-#include <optional>
 
-#include "fixture.hpp"
+#include "placed.hpp"
 
 namespace tandem::test {
 
@@ -13,9 +12,6 @@ inline Array reduce(Queue& queue, ReduceOp op, const Array& in) {
     return op == ReduceOp::sum ? sum(queue, in) : op == ReduceOp::min ? min(queue, in) : max(queue, in);
 }
 
-inline bool supported(DType dtype) {
-    return device().info().has_float64 || (dtype != float64 && dtype != complex128);
-}
 inline bool is_complex(DType dtype) {
     return dtype == complex64 || dtype == complex128;
 }
@@ -52,19 +48,6 @@ inline Bytes item_bytes(Queue& queue, const Array& array) {
     }
     return bytes;
 }
-
-// Dense, from some byte on, between bytes that belong to nothing.
-struct Placed {
-    Placed(DType dtype, const Bytes& elements, std::size_t offset_bytes = 0) {
-        Bytes all(offset_bytes + elements.size() + 40, std::byte{0x7f});
-        std::copy(elements.begin(), elements.end(), all.begin() + static_cast<std::ptrdiff_t>(offset_bytes));
-        buffer.emplace(buffer_with(all));
-        array = Array(*buffer, dtype, {static_cast<std::int64_t>(elements.size() / size_bytes(dtype))}, offset_bytes);
-    }
-
-    std::optional<Buffer> buffer;
-    Array array;
-};
 
 // Real components: {real, 0} for complex numbers.
 inline Bytes reals(DType dtype, const std::vector<double>& values) {

@@ -2,49 +2,15 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <string>
 
 #include "expression_cases.hpp"
-#include "fixture.hpp"
+#include "placed.hpp"
 
 extern "C" const char tandem_expression_cases_begin[];
 
 namespace tandem::test {
 namespace {
-
-bool supported(DType dtype) {
-    return device().info().has_float64 || (dtype != float64 && dtype != complex128);
-}
-
-// Elements at an offset into a buffer, with a guard of known bytes around them.
-struct Placed {
-    Placed(DType dtype, std::int64_t count, std::size_t offset, std::uint64_t seed)
-        : Placed(dtype, count, offset, make_elements(dtype, static_cast<std::size_t>(count), seed)) {}
-    Placed(DType dtype, std::int64_t count, std::size_t offset, Bytes bytes)
-        : elements(std::move(bytes)), before(offset + elements.size() + guard, std::byte{0xa5}) {
-        std::copy(elements.begin(), elements.end(), before.begin() + static_cast<std::ptrdiff_t>(offset));
-        buffer.emplace(buffer_with(before));
-        array = Array(*buffer, dtype, {count}, offset);
-    }
-
-    static constexpr std::size_t guard = 64;
-    Bytes elements, before;
-    std::optional<Buffer> buffer;
-    Array array;
-};
-
-void check_result(const Placed& out, const Bytes& expected) {
-    Bytes after = out.before;
-    std::copy(expected.begin(), expected.end(), after.begin() + static_cast<std::ptrdiff_t>(out.array.offset_bytes()));
-    const Bytes actual = bytes_of(*out.buffer);
-    const std::size_t offset = out.array.offset_bytes();
-    const std::span<const std::byte> written = std::span(actual).subspan(offset, expected.size());
-    const std::int64_t difference = first_difference(out.array.dtype(), written, expected);
-    CHECK_MESSAGE(difference == -1, "first wrong element: " << difference);
-    CHECK(std::equal(actual.begin(), actual.begin() + static_cast<std::ptrdiff_t>(offset), after.begin()));
-    CHECK(std::equal(actual.end() - Placed::guard, actual.end(), after.end() - Placed::guard));
-}
 
 template <class T>
 Bytes as_bytes(const std::vector<T>& values) {
@@ -113,13 +79,27 @@ TEST_CASE("expression: dtypes of several sizes in one kernel") {
                 sums[i] = longs[i] + words[i] - 3 * bytes[i];
                 products[i] = static_cast<float>(bytes[i]) * static_cast<float>(words[i]) + 0.5F;  // below 2^24: exact
             }
-            const Placed b(uint8, size, offset, as_bytes(bytes)), w(int16, size, 2 * offset, as_bytes(words)),
-                l(int64, size, offset, as_bytes(longs)), s(int64, size, 8, 4), p(float32, size, offset, 5);
+            const Placed b(uint8, as_bytes(bytes), offset), w(int16, as_bytes(words), 2 * offset),
+                l(int64, as_bytes(longs), offset), s(int64, size, 8, 4), p(float32, size, offset, 5);
             elementwise(queue, "s = l + w - n * i16(b); p = f32(b) * w + 0.5;",
                         {{"s", s.array}, {"p", p.array}, {"b", b.array}, {"w", w.array}, {"l", l.array}, {"n", 3}});
             check_result(s, as_bytes(sums));
             check_result(p, as_bytes(products));
         }
+    }
+}
+
+TEST_CASE("expression: results larger than caches") {
+    if (options().window_bytes != 0) return;  // where pieces are small
+    Queue queue(device());
+    constexpr std::int64_t count = (std::int64_t{17} << 20U) / 4 + 5;
+    for (const std::size_t offset : {std::size_t{0}, std::size_t{20}, std::size_t{3}}) {
+        CAPTURE(offset);
+        const Placed a(float32, count, 0, 1), b(float32, count, 0, 2), out(float32, count, offset, 3);
+        elementwise(queue, "out = a + b", {{"out", out.array}, {"a", a.array}, {"b", b.array}});
+        check_result(out, reference(Op::add, float32, a.elements, b.elements));
+        elementwise(queue, "a = a + b", {{"a", a.array}, {"b", b.array}});
+        check_result(a, reference(Op::add, float32, a.elements, b.elements));
     }
 }
 

@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <string>
 
-#include "fixture.hpp"
+#include "placed.hpp"
 
 namespace tandem::test {
 namespace {
@@ -18,38 +17,6 @@ constexpr Operation operations[] = {
     {Op::twice, [](Queue& queue, const Array& a, const Array&, const Array& out) { twice(queue, a, out); }},
     {Op::byteswap, [](Queue& queue, const Array& a, const Array&, const Array& out) { byteswap(queue, a, out); }},
 };
-
-bool supported(DType dtype) {
-    return device().info().has_float64 || (dtype != float64 && dtype != complex128);
-}
-
-// Elements at an offset into a buffer, with a guard of known bytes around them.
-struct Placed {
-    Placed(DType dtype, std::int64_t count, std::size_t offset, std::uint64_t seed)
-        : elements(make_elements(dtype, static_cast<std::size_t>(count), seed)),
-          before(offset + elements.size() + guard, std::byte{0xa5}) {
-        std::copy(elements.begin(), elements.end(), before.begin() + static_cast<std::ptrdiff_t>(offset));
-        buffer.emplace(buffer_with(before));
-        array = Array(*buffer, dtype, {count}, offset);
-    }
-
-    static constexpr std::size_t guard = 64;
-    Bytes elements, before;
-    std::optional<Buffer> buffer;
-    Array array;
-};
-
-void check_result(const Placed& out, const Bytes& expected) {
-    Bytes after = out.before;
-    std::copy(expected.begin(), expected.end(), after.begin() + static_cast<std::ptrdiff_t>(out.array.offset_bytes()));
-    const Bytes actual = bytes_of(*out.buffer);
-    const std::size_t offset = out.array.offset_bytes();
-    const std::span<const std::byte> written = std::span(actual).subspan(offset, expected.size());
-    const std::int64_t difference = first_difference(out.array.dtype(), written, expected);
-    CHECK_MESSAGE(difference == -1, "first wrong element: " << difference);
-    CHECK(std::equal(actual.begin(), actual.begin() + static_cast<std::ptrdiff_t>(offset), after.begin()));
-    CHECK(std::equal(actual.end() - Placed::guard, actual.end(), after.end() - Placed::guard));
-}
 
 }  // namespace
 

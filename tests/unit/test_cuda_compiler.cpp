@@ -5,6 +5,9 @@
 #include <cstring>
 
 #include "backends/cuda/compiler.hpp"
+#include "core/expression/parser.hpp"
+#include "core/expression/program.hpp"
+#include "core/expression/source.hpp"
 #include "tandem/error.hpp"
 
 // NVRTC needs no device. Where the library is not installed, saying so is what there is to test.
@@ -62,6 +65,24 @@ TEST_CASE("NVRTC: an image for the device's architecture, and the kernel's name 
     // A device newer than the compiler gets PTX, which its driver compiles to the end.
     const CompiledSource newer = compiler->compile("cuda:7", good, "mine.cu", "plain", {"-DVALUE=1"}, 999);
     CHECK(has(std::string(reinterpret_cast<const char*>(newer.image.data()), newer.image.size()), ".entry plain"));
+}
+
+TEST_CASE("NVRTC: what expressions are made of, for complex numbers") {
+    const Compiler* compiler = compiler_or_null();
+    if (compiler == nullptr) return;
+    using namespace expression;
+    const std::string text = "o = a * x / (x + 2) ** a - sqrt(x) + exp(x) + log(a) + sin(x) - cos(x) + abs(a)";
+    for (const DType dtype : {DType::complex64, DType::complex128}) {
+        std::vector<OperandType> operands;
+        for (const char* name : {"o", "a", "x"})
+            operands.push_back({name, {dtype, false}, true});
+        const Program program = make_program("test", text, parse("test", text), operands);
+        for (const Layout layout : {Layout::packs, Layout::loose, Layout::aligned, Layout::bytes}) {
+            const std::string source = kernel_source(program, Dialect::cuda, layout);
+            const CompiledSource compiled = compiler->compile("cuda:7", source, "e.cu", kernel_name, {"--fmad=false"}, 90);
+            CHECK(compiled.kernel_name == kernel_name);
+        }
+    }
 }
 
 TEST_CASE("NVRTC: what does not compile, with the caller's lines") {
