@@ -22,8 +22,6 @@ namespace {
 constexpr std::uint64_t max_stretch_bytes = std::uint64_t{256} << 10U;
 constexpr std::uint64_t min_stretch_bytes = std::uint64_t{32} << 10U;
 constexpr std::uint64_t items_per_unit = 4;
-// A processor's outputs from this size on are stored past its caches.
-constexpr std::uint64_t streaming_bytes = std::uint64_t{8} << 20U;
 
 constexpr std::uint64_t divide_up(std::uint64_t count, std::uint64_t size) noexcept {
     return count / size + (count % size != 0 ? 1 : 0);
@@ -99,7 +97,6 @@ public:
         } else if (dialect_ == Dialect::opencl_cpu) {
             head[3] = layout == Layout::packs ? stretch(piece, count) : strided_elements_per_item;
             items = divide_up(count, head[3]);
-            head[1] = layout == Layout::packs && is_streamed(piece, count) ? 1 : 0;
         } else {
             if (layout == Layout::packs && !plan_packs(piece, count, head[1], head[2])) layout = Layout::loose;
             if (layout != Layout::packs && !is_aligned(piece)) layout = Layout::bytes;
@@ -149,20 +146,6 @@ private:
             largest = std::max(largest, piece.operands[i].item_bytes);
         const std::uint64_t units = std::uint64_t{std::max(1U, info_.compute_units)} * items_per_unit;
         return std::clamp<std::uint64_t>(count * largest / units, min_stretch_bytes, max_stretch_bytes) / largest;
-    }
-
-    // Whether no output stays in the caches until somebody reads it, or is there already as an input.
-    [[nodiscard]] bool is_streamed(const Walk& piece, std::uint64_t count) const {
-        const std::size_t outputs = program_.stores.size();
-        for (std::size_t i = 0; i < outputs; ++i) {
-            const WalkOperand& out = piece.operands[i];
-            if (count * out.item_bytes < streaming_bytes || program_.is_read[static_cast<std::size_t>(program_.arrays[i])])
-                return false;
-            for (std::size_t k = outputs; k < static_cast<std::size_t>(piece.operand_count); ++k) {
-                if (piece.operands[k].memory == out.memory && piece.operands[k].offset_bytes == out.offset_bytes) return false;
-            }
-        }
-        return true;
     }
 
     // How many elements lie before the first pack that is aligned in every operand, and how many packs follow; false where there

@@ -5,12 +5,95 @@
 #include <algorithm>
 #include <set>
 
-#include "core/expression/dialects.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/embedded_expression.hpp"
 
 namespace tandem::expression {
 namespace {
+
+// What the languages differ in.
+constexpr const char* cuda_prelude = R"(
+#define TD_CUDA 1
+typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64;
+typedef unsigned char u8; typedef unsigned short u16; typedef unsigned int u32; typedef unsigned long long u64;
+typedef unsigned char b1; typedef float f32; typedef double f64;
+#define TD_FN static __device__ __forceinline__
+#define TD_KERNEL extern "C" __global__ void __launch_bounds__(TD_GROUP_ITEMS)
+#define TD_GLOBAL
+#define TD_CALL const __grid_constant__ struct tandem_call
+#define TD_ITEM ((u64)blockIdx.x * TD_GROUP_ITEMS + threadIdx.x)
+#define TD_UNROLL _Pragma("unroll")
+#define TD_MATH_f32(name) name##f
+#define TD_MATH_f64(name) name
+#define TD_ROUNDED(x) (x)
+#define TD_F32_BITS(x) __float_as_uint(x)
+#define TD_BITS_F32(x) __uint_as_float(x)
+#define TD_BITS_F64(x) __longlong_as_double((long long)(x))
+typedef uint4 td_word_16; typedef uint2 td_word_8;
+TD_FN f32 td_value_float16(u16 bits) {
+    f32 value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+TD_FN u16 td_bits_float16(f32 value) { /* through 32 bits, as kernels/elementwise.cuh explains */
+    u32 both;
+    asm("{ .reg .b16 half; cvt.rn.f16.f32 half, %1; mov.b32 %0, {half, half}; }" : "=r"(both) : "f"(value));
+    return (u16)both;
+}
+)";
+constexpr const char* opencl_prelude = R"(
+#pragma OPENCL FP_CONTRACT OFF
+typedef char i8; typedef short i16; typedef int i32; typedef long i64;
+typedef uchar u8; typedef ushort u16; typedef uint u32; typedef ulong u64;
+typedef uchar b1; typedef float f32;
+#define TD_FN static inline
+#define TD_KERNEL __kernel __attribute__((reqd_work_group_size(TD_GROUP_ITEMS, 1, 1))) void
+#define TD_GLOBAL __global
+#define TD_CALL const struct tandem_call
+#define TD_ITEM get_global_id(0)
+#define TD_UNROLL _Pragma("unroll")
+#define TD_MATH_f32(name) name
+#define TD_MATH_f64(name) name
+#define TD_ROUNDED(x) (x)
+#define TD_F32_BITS(x) as_uint(x)
+#define TD_BITS_F32(x) as_float(x)
+#define TD_BITS_F64(x) as_double(x)
+typedef uint4 td_word_16; typedef uint2 td_word_8;
+TD_FN f32 td_value_float16(u16 bits) { return vload_half(0, (const __private half*)&bits); }
+TD_FN u16 td_bits_float16(f32 value) {
+    u16 bits;
+    vstore_half_rte(value, 0, (__private half*)&bits);
+    return bits;
+}
+)";
+constexpr const char* opencl_float64 = R"(
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+typedef double f64;
+)";
+constexpr const char* words = R"(
+typedef u32 td_word_4; typedef u16 td_word_2; typedef u8 td_word_1;
+)";
+// The element's place in each operand: `locate` adds it to `at`, and returns how many elements the innermost row still has. A
+// 64-bit division costs several times as much as one of 32 bits.
+constexpr const char* locate = R"(
+TD_FN u64 td_locate(const struct tandem_call* call, u64 index, u64* at) {
+    const b1 is_short = (call->count >> 32) == 0;
+    u64 row = 0;
+    for (int d = TD_DIMENSIONS - 1; d >= (int)call->first_dimension; --d) {
+        const u64 size = (u64)call->shape[d];
+        u64 position = index;
+        if (d > (int)call->first_dimension) {
+            index = is_short ? (u64)((u32)index / (u32)size) : index / size;
+            position -= index * size;
+        }
+        if (d == TD_DIMENSIONS - 1) row = size - position;
+        TD_UNROLL for (int i = 0; i < TD_ARRAYS; ++i) at[i] += position * (u64)call->strides[i][d];
+    }
+    return row;
+}
+)";
 
 // The names of kernels/expression_functions.h.
 constexpr std::string_view type_name(DType dtype) noexcept {
@@ -124,7 +207,6 @@ private:
         if (has_shape()) line("    i64 first_dimension, shape[TD_DIMENSIONS], strides[TD_ARRAYS][TD_DIMENSIONS];");
         line("}};");
         if (has_shape()) text_ += locate;
-        if (layout_ == Layout::packs && dialect_ == Dialect::opencl_cpu) text_ += stream;
     }
 
     std::string uniform_value(std::size_t k, DType type) {
@@ -338,38 +420,8 @@ private:
         line("    const u64 first = item * call.elements_per_item;");
         line("    const u64 rest = first < call.count ? call.count - first : 0;");
         line("    const u64 steps = rest < call.elements_per_item ? rest : call.elements_per_item;");
-        write_streams();
         write_parallel("    ",
                        [&](std::size_t i) { return fmt::format("p{0} + o{0} + (first + k) * {1}", i, size_bytes(dtype(i))); });
-    }
-
-    // The stretch in blocks that stay in a core's own cache until they are stored, where the call wants that. The first one ends
-    // where the first output's lines start.
-    void write_streams() {
-        const std::size_t first_bytes = size_bytes(dtype(0));
-        line("    if (call.packs != 0) {{");
-        line("        u64 now = (64 - (ulong)(p0 + o0 + first * {0}) % 64) % 64 / {0};", first_bytes);
-        line("        if (now == 0) now = {};", stream_elements);
-        line("        for (u64 at = 0; at < steps; at += now, now = {}) {{", stream_elements);
-        line("            if (now > steps - at) now = steps - at;");
-        for (std::size_t i = 0; i < program_.stores.size(); ++i)
-            line("            {} out_{}[{}] __attribute__((aligned(64)));", type_name(dtype(i)), i, stream_elements);
-        line("#ifdef __clang__\n#pragma clang loop vectorize(assume_safety)\n#endif");
-        line("            for (u64 k = 0; k < now; ++k) {{");
-        std::string call = "td_element(&call";
-        for (std::size_t i = 0; i < program_.arrays.size(); ++i) {
-            if (!is_read(i)) continue;
-            line("                const {0} x{1} = td_load_{0}(p{1} + o{1} + (first + at + k) * {2});", type_name(dtype(i)), i,
-                 size_bytes(dtype(i)));
-            call += fmt::format(", x{}", i);
-        }
-        for (std::size_t i = 0; i < program_.stores.size(); ++i)
-            call += fmt::format(", &out_{}[k]", i);
-        line("                {});\n            }}", call);
-        for (std::size_t i = 0; i < program_.stores.size(); ++i)
-            line("            td_stream(p{0} + o{0} + (first + at) * {1}, (const __private u8*)out_{0}, now * {1});", i,
-                 size_bytes(dtype(i)));
-        line("        }}\n        return;\n    }}");
     }
 
     template <class Place>

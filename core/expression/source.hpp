@@ -30,9 +30,6 @@ std::size_t access_bytes(std::size_t item_bytes, std::uint64_t elements) noexcep
 /// Elements that an item of a `loose` kernel does, a group's width apart, so that several accesses are under way.
 inline constexpr std::uint64_t loose_elements = 4;
 
-/// Elements that a processor's item has computed before it stores them past the caches.
-inline constexpr std::uint64_t stream_elements = 256;
-
 inline constexpr std::uint32_t group_items = 256;  ///< of every GPU kernel; 1 on a processor
 /// A processor's item does so many elements of a strided call.
 inline constexpr std::uint64_t strided_elements_per_item = 4096;
@@ -40,9 +37,8 @@ inline constexpr std::uint64_t strided_elements_per_item = 4096;
 inline constexpr const char* kernel_name = "tandem_expression";
 
 /// The kernel's source. Its parameters: for each array a pointer to its allocation's start and 64 bits of byte offset, then a
-/// struct of 64-bit words: count, packs (on a processor: not 0 where results are stored past the caches), head, elements per
-/// item; two for each uniform; and, but for `packs`, the first dimension, the shape and each array's strides in bytes, both
-/// ranged right in max_kernel_dimensions.
+/// struct of 64-bit words: count, packs, head, elements per item; two for each uniform; and, but for `packs`, the first
+/// dimension, the shape and each array's strides in bytes, both ranged right in max_kernel_dimensions.
 std::string kernel_source(const Program& program, Dialect dialect, Layout layout);
 
 }  // namespace tandem::expression
