@@ -122,6 +122,7 @@ constexpr std::size_t head_words = 4;
 constexpr std::size_t dimensions_at_most = max_kernel_dimensions;
 // Outputs larger than this don't stay in the caches until somebody reads them, so they are written past the caches.
 constexpr std::uint64_t streaming_bytes = std::uint64_t{16} << 20U;
+constexpr std::uint64_t streamed_block_bytes = 4096;  // of the output, at most
 
 // A call's arguments, as kernels are given them.
 struct Call {
@@ -201,7 +202,9 @@ public:
         for (std::size_t i = 0; i < program_->arrays.size(); ++i)
             is_streamed = is_streamed && (i == 0 ? !program_->is_read[static_cast<std::size_t>(program_->arrays[0])]
                                                  : call.addresses[i] != call.addresses[0]);
-        constexpr auto block = static_cast<std::uint64_t>(block_elements);
+        // Shorter where the next block's arguments are on their way into the same cache.
+        const std::uint64_t most = is_streamed ? streamed_block_bytes / size_bytes(dtype(0)) : std::uint64_t{block_elements};
+        const std::uint64_t block = std::min(most, std::uint64_t{block_elements});
         for (std::uint64_t first = items.begin[0]; first < items.end[0]; first += block) {
             const auto count = static_cast<std::int64_t>(std::min(block, items.end[0] - first));
             run_block(call, first, count, scratch, registers, is_streamed);
@@ -294,6 +297,14 @@ private:
         for (std::size_t i = 0; program_->stores.size() > 1 && i < program_->stores.size(); ++i)
             direct[i] = nullptr;
         const bool is_direct = writes_directly_ && direct[0] != nullptr;
+        // Each operation reads its own arguments, a block at a time: too short for the processor to see them coming.
+        if (is_streamed) {
+            for (std::size_t i = 1; i < program_->arrays.size(); ++i) {
+                const std::size_t bytes = static_cast<std::size_t>(count) * size_bytes(dtype(i));
+                for (std::size_t at = 0; direct[i] != nullptr && at < bytes; at += 64)
+                    __builtin_prefetch(direct[i] + bytes + at);
+            }
+        }
         for (std::size_t k = 0; k < steps.size(); ++k) {
             registers[k] = scratch + places_[k];
             if (steps[k].op == StepOp::load) {
