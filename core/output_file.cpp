@@ -244,6 +244,15 @@ void OutputFile::write(std::span<const std::byte> bytes) {
     }
 }
 
+void OutputFile::take_space(std::uint64_t size_bytes) {
+    if (direct_ || size_bytes == 0) return;
+    while (::fallocate(descriptor_, 0, 0, static_cast<off_t>(size_bytes)) != 0) {
+        if (errno == EOPNOTSUPP || errno == ENOSYS) return;
+        if (errno != EINTR) throw io_error(path_, fmt::format("fallocate of {} bytes", size_bytes), errno);
+    }
+    taken_bytes_ = std::max(taken_bytes_, size_bytes);
+}
+
 std::uint64_t OutputFile::reserve(std::uint64_t size_bytes) {
     return std::exchange(size_bytes_, size_bytes_ + size_bytes);
 }
@@ -284,6 +293,8 @@ void OutputFile::commit() {
             throw io_error(path_, action, error);
         }
     };
+    if (taken_bytes_ > size_bytes_)
+        check(::ftruncate(descriptor_, static_cast<off_t>(size_bytes_)) == 0 ? 0 : errno, "ftruncate");
     check(flush(descriptor_), fmt::format("fsync of {} bytes", size_bytes_));
     if (!direct_) {
         if (temporary_.empty()) {

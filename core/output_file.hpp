@@ -34,6 +34,11 @@ public:
     /// Appends `bytes`.
     void write(std::span<const std::byte> bytes);
 
+    /// Takes the disk space for the file's first `size_bytes` bytes now, so that a disk that is too full shows before anything is
+    /// written; what is not written is given back when the file is committed. Nothing happens where the filesystem can't, or
+    /// what is written to is no regular file. Throws io. Native call: fallocate.
+    void take_space(std::uint64_t size_bytes);
+
     /// Appends room for `size_bytes`, for `write_at` to fill; where it starts.
     std::uint64_t reserve(std::uint64_t size_bytes);
     /// Writes into what was reserved; from several threads, each its own part. A file that `is_sequential` takes the parts in
@@ -60,6 +65,7 @@ private:
     int descriptor_ = -1;
     bool direct_ = false;  // the target is no regular file: written in place
     std::uint64_t size_bytes_ = 0;
+    std::uint64_t taken_bytes_ = 0;
     std::atomic<bool> has_failed_{false};
 };
 

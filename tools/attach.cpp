@@ -10,6 +10,7 @@
 #include "tools/commands.hpp"
 #include "tools/compute.hpp"
 #include "tools/outputs.hpp"
+#include "tools/process.hpp"
 #include "tools/published.hpp"
 #include "tools/text.hpp"
 
@@ -102,30 +103,72 @@ void describe(const PublishedInfo& info, const Array& array, bool as_json) {
     print(text);
 }
 
-void work(const Options& options, const Array& array) {
-    Queue queue(array.device());
-    std::vector<std::string> results;
-    const auto tell = [&](std::string_view label, const Array& value) {
-        results.push_back(fmt::format("{0}{1}{0}: {2}", options.json ? "\"" : "", label, item_text(queue, value)));
-    };
-    naming(in_quotes(options.name), [&] {
-        if (options.doubles) {
-            twice(queue, array);
-            queue.synchronize();
+// Runs parts of a job that don't depend on each other: what fails keeps none of the others from their results.
+class Parts {
+public:
+    template <class Work>
+    void attempt(Work&& work) {
+        try {
+            work();
+        } catch (const Error& error) {
+            if (code_) messages_ += "; ";
+            messages_ += error.what();
+            if (!code_) code_ = error.code();
         }
-        if (options.sum) tell("sum", sum(queue, array));
-        if (options.min) tell("min", min(queue, array));
-        if (options.max) tell("max", max(queue, array));
-    });
+    }
+    [[nodiscard]] bool has_failed() const { return code_.has_value(); }
+    /// Throws what has failed, as one error with the first one's code.
+    void check() const {
+        if (code_) throw Error(*code_, messages_);
+    }
+
+private:
+    std::optional<ErrorCode> code_;
+    std::string messages_;
+};
+
+void work(const Options& options, const Array& array) {
+    const std::string name = in_quotes(options.name);
+    std::optional<OpenOutput> output;
     if (options.output) {
         const Input source;
-        save(array, find_output(*options.output, {&source}));
+        const Output found = find_output(*options.output, {&source});
+        naming(found.name, [&] { output.emplace(found); });
+        if (options.doubles) naming(found.name, [&] { output->take_space_for(array); });
     }
-    if (options.json) {
-        print(fmt::format("{{{}}}\n", fmt::join(results, ", ")));
-    } else if (!results.empty()) {
-        print(fmt::format("{}\n", fmt::join(results, "\n")));
+    Queue queue(array.device());
+    if (options.doubles) {
+        naming(name, [&] {
+            twice(queue, array);
+            queue.synchronize();
+        });
     }
+    Parts parts;
+    std::vector<std::string> results;
+    const auto tell = [&](std::string_view label, bool is_wanted, Array (*compute)(Queue&, const Array&)) {
+        if (!is_wanted) return;
+        check_interrupt();
+        parts.attempt([&] {
+            naming(name, [&] {
+                const std::string text = item_text(queue, compute(queue, array));
+                results.push_back(fmt::format("{0}{1}{0}: {2}", options.json ? "\"" : "", label, text));
+            });
+        });
+    };
+    tell("sum", options.sum, [](Queue& on, const Array& of) { return sum(on, of); });
+    tell("min", options.min, [](Queue& on, const Array& of) { return min(on, of); });
+    tell("max", options.max, [](Queue& on, const Array& of) { return max(on, of); });
+    if (output) parts.attempt([&] { output->save(array); });
+    const std::string text =
+        options.json ? fmt::format("{{{}}}", fmt::join(results, ", ")) : fmt::format("{}", fmt::join(results, "\n"));
+    if (!results.empty() || (options.json && !parts.has_failed())) {
+        if (output && output->is_standard_output()) {
+            print_error(text);  // what lies between a file's bytes is no text any more
+        } else {
+            parts.attempt([&] { print(text + "\n"); });
+        }
+    }
+    parts.check();
 }
 
 void run(const Options& options) {
@@ -166,7 +209,12 @@ void add_attach(CLI::App& app, std::function<void()>& job) {
     command->add_flag("--sum", options->sum, "Print the sum of all elements");
     command->add_flag("--min", options->min, "Print the smallest element");
     command->add_flag("--max", options->max, "Print the largest element");
-    command->add_option("--save", options->output, output_help)->type_name("OUT");
+    command
+        ->add_option("--save", options->output,
+                     std::string(output_help) +
+                         ". It is opened before anything is changed; where it is standard output, results go "
+                         "to standard error")
+        ->type_name("OUT");
     command->add_flag("--json", options->json, "JSON: one object, or an array of them for a list");
     command->callback([options, &job] { job = [options] { run(*options); }; });
 }

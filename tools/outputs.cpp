@@ -2,18 +2,19 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "core/npz/save.hpp"
-#include "core/output_file.hpp"
 #include "core/posix_file.hpp"
 #include "core/printable.hpp"
 #include "core/staging.hpp"
@@ -38,6 +39,11 @@ void append(const MappedFile& source, std::uint64_t start, std::uint64_t end, Ou
         source.read(start, piece);
         file.write(piece);
     }
+}
+
+std::filesystem::path checked_path(const Output& output) {
+    if (output.member) npz::check_names(output.path, {{*output.member, Array()}});
+    return output.path;
 }
 
 void finish(OutputFile& file) {
@@ -107,23 +113,37 @@ void flush_to_storage(const fs::path& path) {
     }
 }
 
-void save(const Array& array, const Output& output) {
-    naming(output.name, [&] {
-        if (output.member) {
-            const WritingGuard guard(output.path);
-            npz::write_archive(output.path, {{*output.member, array}}, false, check_interrupt);
+OpenOutput::OpenOutput(Output output) : output_(std::move(output)), guard_(output_.path), file_(checked_path(output_)) {}
+
+void OpenOutput::take_space_for(const Array& array) {
+    file_.take_space(array.size_bytes());
+}
+
+void OpenOutput::save(const Array& array) {
+    naming(output_.name, [&] {
+        if (output_.member) {
+            npz::write_archive(file_, {{*output_.member, array}}, false, check_interrupt);
             return;
         }
-        const Array elements = dense(array, output.is_raw ? DenseOrder::c : DenseOrder::any);
-        const WritingGuard guard(output.path);
-        OutputFile file(output.path);
-        if (!output.is_raw) {
+        const Array elements = dense(array, output_.is_raw ? DenseOrder::c : DenseOrder::any);
+        if (!output_.is_raw) {
             const std::string header = npy::format_header(elements.dtype(), elements.shape(), !elements.is_dense(Order::c));
-            file.write(std::as_bytes(std::span(header)));
+            file_.write(std::as_bytes(std::span(header)));
         }
-        save_bytes(elements, file, show_progress(fmt::format("writing {}", output.name)));
-        finish(file);
+        save_bytes(elements, file_, show_progress(fmt::format("writing {}", output_.name)));
+        finish(file_);
     });
+}
+
+bool OpenOutput::is_standard_output() const {
+    struct stat ours {};
+    struct stat standard {};
+    return ::stat(output_.path.c_str(), &ours) == 0 && ::fstat(STDOUT_FILENO, &standard) == 0 && ours.st_dev == standard.st_dev &&
+           ours.st_ino == standard.st_ino;
+}
+
+void save(const Array& array, const Output& output) {
+    naming(output.name, [&] { OpenOutput(output).save(array); });
 }
 
 void replace_region(const Region& region, const Array& items) {

@@ -9,7 +9,9 @@
 
 #include <tandem/tandem.hpp>
 
+#include "core/output_file.hpp"
 #include "tools/loading.hpp"
+#include "tools/process.hpp"
 
 namespace tandem::command {
 
@@ -45,6 +47,26 @@ Output find_output(const std::string& text, std::initializer_list<const Input*> 
 
 /// Waits until what was written to the file at `path`, through mappings too, is on its storage. Throws io.
 void flush_to_storage(const std::filesystem::path& path);
+
+/// An output that is open before the work is done whose result it gets: what can't be written shows before that changes anything.
+/// While one lives, an interrupt waits for `check_interrupt` (process.hpp). The file appears complete or not at all.
+class OpenOutput {
+public:
+    /// Throws as OutputFile; invalid_argument for a member's name that can't be.
+    explicit OpenOutput(Output output);
+
+    /// Takes the disk space that `array` needs. Throws io.
+    void take_space_for(const Array& array);
+    /// Writes `array`, and waits. Call once.
+    void save(const Array& array);
+    /// Whether it is what `print` writes to.
+    [[nodiscard]] bool is_standard_output() const;
+
+private:
+    Output output_;
+    WritingGuard guard_;
+    OutputFile file_;
+};
 
 /// Writes `array` to `output`; it appears complete or not at all. Waits.
 void save(const Array& array, const Output& output);

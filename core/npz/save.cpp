@@ -8,7 +8,6 @@
 #include <unordered_set>
 
 #include "core/npz/zip_writer.hpp"
-#include "core/output_file.hpp"
 #include "core/printable.hpp"
 #include "core/staging.hpp"
 #include "core/thread_pool.hpp"
@@ -140,6 +139,8 @@ void write_entry(OutputFile& file, ZipWriter& zip, const Entry& entry, bool comp
     npy.for_each_part(between_pieces, [&](const Array& part) { save_bytes(part, file); });
 }
 
+}  // namespace
+
 void check_names(const std::filesystem::path& path, const std::vector<Entry>& entries) {
     std::unordered_set<std::string_view> names;
     const auto refuse = [&](const Entry& entry, const std::string& why) {
@@ -155,12 +156,8 @@ void check_names(const std::filesystem::path& path, const std::vector<Entry>& en
     }
 }
 
-}  // namespace
-
-void write_archive(const std::filesystem::path& path, const std::vector<Entry>& entries, bool compressed,
+void write_archive(OutputFile& file, const std::vector<Entry>& entries, bool compressed,
                    const std::function<void()>& between_pieces) {
-    check_names(path, entries);
-    OutputFile file(path);
     ZipWriter zip(file);
     for (const Entry& entry : entries)
         write_entry(file, zip, entry, compressed, between_pieces);
@@ -170,7 +167,9 @@ void write_archive(const std::filesystem::path& path, const std::vector<Entry>& 
 }
 
 void save(const std::filesystem::path& path, const std::vector<Entry>& entries, bool compressed) {
-    write_archive(path, entries, compressed, {});
+    check_names(path, entries);
+    OutputFile file(path);
+    write_archive(file, entries, compressed, {});
 }
 
 void save(Queue& queue, const std::vector<Entry>& entries, const std::filesystem::path& path, bool compressed) {

@@ -1,9 +1,11 @@
 """Arrays under names: share and attach, each in processes of their own."""
 
 import contextlib
+import io
 import json
 import os
 import pathlib
+import resource
 import select
 import signal
 import socket
@@ -155,6 +157,54 @@ def test_lists_and_descriptions(tmp_path, runtime):
         assert attach(runtime, "two", "--sum", device="host") == f"sum: {EXACT.sum()}\n"
 
 
+def test_what_can_not_be_saved_changes_nothing(tmp_path, runtime):
+    np.save(tmp_path / "a.npy", EXACT)
+    (tmp_path / "folder.npy").mkdir()
+    (tmp_path / "kept.npy").write_bytes(b"kept")
+    member = "m" * 70_000
+    with shared(runtime, tmp_path / "a.npy"):
+        for output in (tmp_path / "no" / "out.npy", tmp_path / "folder.npy", f"{tmp_path}/out.npz:{member}"):
+            done = run("attach", "a", "--double", "--sum", "--save", output, device="host", environment=runtime)
+            assert done.returncode == 1 and done.stdout == b"" and done.stderr.startswith(f"tandem: {tmp_path}".encode())
+        limited = run("attach", "a", "--double", "--save", tmp_path / "kept.npy", device="host", environment=runtime,
+                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+        assert limited.returncode == 1 and b"kept.npy: fallocate of 4000 bytes: File too large" in limited.stderr
+        assert (tmp_path / "kept.npy").read_bytes() == b"kept"
+        assert attach(runtime, "a", "--min", device="host") == "min: -500\n"
+        for output in ("out.npy", "out.npz", "out.raw"):
+            attach(runtime, "a", "--double", "--save", tmp_path / output, device="host")
+        assert_same(np.load(tmp_path / "out.npy"), EXACT * 2)
+        assert_same(np.load(tmp_path / "out.npz")["arr_0"], EXACT * 4)
+        assert (tmp_path / "out.raw").read_bytes() == (EXACT * 8).tobytes()
+
+
+def test_one_result_that_fails_leaves_the_others(tmp_path, runtime):
+    np.save(tmp_path / "none.npy", np.zeros(0, "f4"))
+    np.save(tmp_path / "a.npy", EXACT)
+    out = tmp_path / "out.npy"
+    with shared(runtime, tmp_path / "none.npy"), shared(runtime, tmp_path / "a.npy", name="b"):
+        for json_flag, expected in (([], b"sum: 0\n"), (["--json"], b'{"sum": 0}\n')):
+            done = run("attach", "a", "--min", "--sum", "--max", "--save", out, *json_flag, device="host", environment=runtime)
+            assert done.returncode == 1 and done.stdout == expected
+            assert done.stderr.count(b"\n") == 1 and done.stderr.count(b"'a': ") == 2  # the smallest and the largest of none
+            assert np.load(out).shape == (0,)
+            out.unlink()
+        # Writing fails where opening has not.
+        done = run("attach", "b", "--sum", "--save", "/dev/full", device="host", environment=runtime)
+        assert done.returncode == 1 and done.stdout == f"sum: {EXACT.sum()}\n".encode()
+        assert done.stderr.startswith(b"tandem: /dev/full: ") and done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+def test_text_does_not_go_between_the_bytes_of_a_file(tmp_path, runtime, name):
+    np.save(tmp_path / "a.npy", EXACT)
+    with shared(runtime, tmp_path / "a.npy"):
+        for json_flag, expected in (([], f"sum: {EXACT.sum()}\nmax: 499\n"), (["--json"], f'{{"sum": {EXACT.sum()}, "max": 499}}\n')):
+            done = run("attach", "a", "--sum", "--max", "--save", name, *json_flag, device="host", environment=runtime)
+            assert done.returncode == 0 and done.stderr.decode() == expected
+            assert_same(np.load(io.BytesIO(done.stdout)), EXACT)
+
+
 def memfds(pid):
     """The inodes of the memory that a process maps, and the bytes of it that are its own share."""
     inodes, share = {}, 0
@@ -194,7 +244,8 @@ def test_many_readers_hold_the_file_once(tmp_path, runtime):
             for reader, pipe in readers:
                 with os.fdopen(pipe, "rb", closefd=False) as stream:
                     out = stream.read()
-                assert out.endswith(b"sum: 4194304\n") and reader.wait(60) == 0
+                assert len(out) == 128 + 4 * count and reader.wait(60) == 0
+                assert reader.stderr.read() == b"sum: 4194304\n"
         finally:
             for reader, pipe in readers:
                 reader.kill()

@@ -151,6 +151,21 @@ TEST_CASE("output file: without commit nothing is left, and an earlier file stay
     CHECK(read_text(folder / "old.npy") == "old");
 }
 
+TEST_CASE("output file: space that was taken and is not written is given back") {
+    const ScratchFolder folder;
+    OutputFile out(folder / "a");
+    out.take_space(100'000);
+    out.write(as_bytes("text"));
+    out.commit();
+    CHECK(read_text(folder / "a") == "text");
+    expect_error(ErrorCode::io, {"fallocate"}, [&] {
+        OutputFile(folder / "b").take_space(std::uint64_t{1} << 62U);
+        return 0;
+    });
+    CHECK(folder.names() == Names{"a"});
+    OutputFile("/dev/null").take_space(100'000);
+}
+
 TEST_CASE("output file: a file of no bytes") {
     const ScratchFolder folder;
     OutputFile out(folder / "empty");
