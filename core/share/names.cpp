@@ -63,7 +63,7 @@ void check_not_writable_by_others(const fs::path& folder) {
 
 // The lock of a name, held from here on; not open where another process holds it. A file that is removed while it is being
 // locked is not the name's any more: whoever comes then makes a new one.
-FileDescriptor take_lock(const fs::path& path, bool make) {
+FileDescriptor open_locked(const fs::path& path, bool make) {
     while (true) {
         FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (make ? O_CREAT : 0), 0600));
         if (!file.is_open()) {
@@ -83,10 +83,15 @@ FileDescriptor take_lock(const fs::path& path, bool make) {
     }
 }
 
+// A child that goes on when its parent is killed must not go on with the lock too.
+OwnDescriptor take_lock(const fs::path& path, bool make) {
+    return OwnDescriptor::take([&] { return open_locked(path, make); });
+}
+
 // The same for a name to be published. Who looks for what dead processes left holds a lock for a moment.
-FileDescriptor take_lock_patiently(const fs::path& path) {
+OwnDescriptor take_lock_patiently(const fs::path& path) {
     for (int attempt = 0; attempt < 10; ++attempt) {
-        FileDescriptor file = take_lock(path, true);
+        OwnDescriptor file = take_lock(path, true);
         if (file.is_open()) return file;
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -168,7 +173,7 @@ std::vector<std::string> live_names(const fs::path& folder) {
         const fs::path lock_path = with_suffix(folder, name, lock_suffix);
         if (is_lock) {
             // Only who is dead lets go of the lock and leaves the file.
-            const FileDescriptor lock = take_lock(lock_path, false);
+            const OwnDescriptor lock = take_lock(lock_path, false);
             if (!lock.is_open()) continue;
             const fs::path path = tandem::socket_path(folder, name);
             if (has_socket(path)) ::unlink(path.c_str());

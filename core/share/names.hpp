@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/posix_file.hpp"
+#include "core/share/own_descriptor.hpp"
 
 namespace tandem {
 
@@ -32,7 +32,7 @@ public:
 private:
     std::filesystem::path socket_path_;
     std::filesystem::path lock_path_;
-    FileDescriptor file_;
+    OwnDescriptor file_;
 };
 
 /// Where `name` listens.

@@ -45,7 +45,7 @@ Publisher::Server::Server(std::string_view name, const PublisherOptions& options
       process_(::getpid()),
       lock_(names_folder(options.folder, true), name),
       // Others could not even ask by a socket for this user alone.
-      listener_(listen_at(lock_.socket_path(), users_.empty() ? 0600 : 0666)),
+      listener_(OwnDescriptor::take([this] { return listen_at(lock_.socket_path(), users_.empty() ? 0600 : 0666); })),
       thread_(start_quiet_thread([this] { work(); })) {}
 
 Publisher::Server::~Server() {
@@ -118,11 +118,12 @@ void Publisher::Server::work() noexcept {
 void Publisher::Server::accept_clients() {
     try {
         while (make_room()) {
-            std::optional<FileDescriptor> socket = accept_from(listener_.number());
-            if (!socket) return;
+            OwnDescriptor socket =
+                OwnDescriptor::take([this] { return accept_from(listener_.number()).value_or(FileDescriptor()); });
+            if (!socket.is_open()) return;
             // A refusal is an answer like others: whoever is dropped with a request unread does not see what was said before.
-            std::optional<std::string> reason = refusal(peer_of(socket->number()));
-            clients_.push_back({.socket = std::move(*socket), .deadline = Clock::now() + patience, .refusal = std::move(reason)});
+            std::optional<std::string> reason = refusal(peer_of(socket.number()));
+            clients_.push_back({.socket = std::move(socket), .deadline = Clock::now() + patience, .refusal = std::move(reason)});
         }
     } catch (const Error&) {
         accept_after_ = Clock::now() + accept_pause;

@@ -15,6 +15,7 @@
 
 #include "core/share/message.hpp"
 #include "core/share/names.hpp"
+#include "core/share/own_descriptor.hpp"
 #include "core/share/socket.hpp"
 #include "core/share/wake_event.hpp"
 #include "tandem/publisher.hpp"
@@ -50,7 +51,7 @@ private:
         [[nodiscard]] std::vector<int> descriptors() const;
     };
     struct Client {
-        FileDescriptor socket;
+        OwnDescriptor socket;
         Deadline deadline;
         std::optional<std::string> refusal{};  // why it gets nothing else
         std::optional<Answer> answer{};        // to be sent
@@ -71,7 +72,7 @@ private:
     const std::vector<std::uint32_t> users_;
     const pid_t process_;
     NameLock lock_;
-    FileDescriptor listener_;
+    OwnDescriptor listener_;
     WakeEvent stop_;
     mutable std::mutex mutex_;  // guards what follows
     std::map<std::string, std::shared_ptr<const Entry>, std::less<>> entries_;

@@ -7,7 +7,9 @@
 #include <unistd.h>
 #include <tandem/tandem.hpp>
 
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <numeric>
 #include <string>
@@ -16,6 +18,7 @@
 
 #include "child.hpp"
 #include "core/share/names.hpp"
+#include "core/share/own_descriptor.hpp"
 #include "expect_error.hpp"
 #include "scratch_folder.hpp"
 
@@ -243,6 +246,66 @@ TEST_CASE("a fork's child takes nothing of its parent's away") {
           }) == "left");
     CHECK(sum_of(attach(device, "a", {.folder = folder.path()})) == 6);
     expect_error(ErrorCode::unavailable, {"already"}, [&] { return Publisher("a", {.folder = folder.path()}); });
+}
+
+TEST_CASE("a child that outlives a killed publisher does not keep its name") {
+    const ScratchFolder folder;
+    const AttachOptions where{.folder = folder.path(), .timeout = 30s};
+    const Device device = open_device("host");
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    const pid_t publishing = ::fork();
+    REQUIRE(publishing >= 0);
+    if (publishing == 0) {
+        Publisher publisher("a", {.folder = folder.path()});
+        publisher.add(numbers(device, 4));
+        if (::fork() == 0) {
+            ::alarm(300);  // where the test ends early
+            const pid_t self = ::getpid();
+            static_cast<void>(::write(ends[1], &self, sizeof self) < 0);
+        }
+        while (true)
+            ::pause();
+    }
+    pid_t child = 0;
+    REQUIRE(::read(ends[0], &child, sizeof child) == sizeof child);
+    CHECK(sum_of(attach(device, "a", where)) == 6);
+    expect_error(ErrorCode::unavailable, {"already"}, [&] { return Publisher("a", {.folder = folder.path()}); });
+    ::kill(publishing, SIGKILL);
+    REQUIRE(::waitpid(publishing, nullptr, 0) == publishing);
+    REQUIRE(::kill(child, 0) == 0);
+    expect_error(ErrorCode::unavailable, {"'a'", "nobody publishes"}, [&] { return attach(device, "a", where); });
+    CHECK(folder.names().empty());
+    {
+        Publisher next("a", {.folder = folder.path()});
+        next.add(numbers(device, 3));
+        CHECK(sum_of(attach(device, "a", where)) == 3);
+    }
+    ::kill(child, SIGKILL);
+    ::close(ends[0]);
+    ::close(ends[1]);
+}
+
+TEST_CASE("a descriptor of one process's own is no more than a number to its children") {
+    const std::size_t before = open_descriptors();
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    {
+        OwnDescriptor own = OwnDescriptor::take([&] { return FileDescriptor(ends[1]); });
+        CHECK(in_child([&] {
+                  const bool is_taken = ::fcntl(own.number(), F_GETFD) == FD_CLOEXEC;
+                  const bool is_pipe = ::write(own.number(), "x", 1) == 1;
+                  own.reset();
+                  return std::to_string(is_taken) + (is_pipe ? " pipe" : "") + std::to_string(::fcntl(ends[1], F_GETFD));
+              }) == "1-1");
+        OwnDescriptor moved = std::move(own);
+        CHECK(::write(moved.number(), "y", 1) == 1);
+        expect_error(ErrorCode::io, {"no more"},
+                     [] { return OwnDescriptor::take([]() -> FileDescriptor { throw Error(ErrorCode::io, "no more"); }); });
+    }
+    CHECK(::fcntl(ends[1], F_GETFD) == -1);
+    ::close(ends[0]);
+    CHECK(open_descriptors() == before);
 }
 
 TEST_CASE("names and keys that can't be") {
