@@ -21,7 +21,7 @@ namespace {
 __extension__ using Wide = __int128;  // a forged descriptor's numbers may be anything
 
 constexpr std::array<char, 8> magic = {'T', 'A', 'N', 'D', 'E', 'M', 'S', 'H'};
-constexpr std::uint32_t format_version = 1;
+constexpr std::uint32_t format_version = 2;
 constexpr std::size_t version_at = magic.size();
 constexpr std::size_t length_at = version_at + sizeof(std::uint32_t);
 constexpr std::size_t checksum_at = length_at + sizeof(std::uint32_t);
@@ -208,6 +208,7 @@ std::vector<std::byte> ShareDescriptor::to_bytes() const {
     writer.put_digits(state.memory_id);
     writer.put(static_cast<std::int32_t>(state.exporter.pid));
     writer.put(state.exporter.start_time);
+    writer.put(state.exporter.pid_namespace);
     writer.put(static_cast<std::uint64_t>(state.range.size_bytes));
     writer.put(static_cast<std::uint64_t>(state.range.base_offset_bytes));
     writer.put(static_cast<std::uint64_t>(state.offset_bytes));
@@ -273,6 +274,7 @@ ShareDescriptor ShareDescriptor::from_bytes(std::span<const std::byte> bytes, co
     state->memory_id = reader.get_digits();
     state->exporter.pid = reader.get<std::int32_t>();
     state->exporter.start_time = reader.get<std::uint64_t>();
+    state->exporter.pid_namespace = reader.get<std::uint32_t>();
     if (state->exporter.pid < 0) throw Error(ErrorCode::bad_file, "share descriptor: the exporter's pid is negative");
     constexpr std::uint64_t largest = std::numeric_limits<std::int64_t>::max();
     const auto get_size = [&](std::string_view what, std::uint64_t most) {
@@ -352,8 +354,11 @@ ShareDescriptor ShareDescriptor::from_cuda_ipc_handle(const CudaIpcHandle& handl
     state->offset_bytes = before;
     state->dtype = dtype;
     state->shape = std::move(shape);
-    state->exporter.pid = handle.exporter_pid;
-    if (handle.exporter_pid != 0) state->exporter.start_time = start_time_of(handle.exporter_pid).value_or(0);
+    if (handle.exporter_pid != 0) {
+        // One that is not there has ended, as attaching tells.
+        const ProcessIdentity ended{handle.exporter_pid, 0, own_identity().pid_namespace};
+        state->exporter = find_process(handle.exporter_pid).value_or(ended);
+    }
     state->memory_id = random_id();
     return ShareDescriptor(std::move(state));
 }

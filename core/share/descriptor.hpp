@@ -9,7 +9,7 @@
 
 #include "core/driver.hpp"
 #include "core/posix_file.hpp"
-#include "core/share/exporter.hpp"
+#include "core/share/process_identity.hpp"
 #include "tandem/share.hpp"
 
 namespace tandem {

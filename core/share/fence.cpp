@@ -24,23 +24,43 @@ constexpr std::chrono::milliseconds ask_interval{250};
 
 struct SharedFence::State : std::enable_shared_from_this<SharedFence::State> {
     explicit State(FencePage mapped) : page(std::move(mapped)) {}
+    ~State() {
+        // Who lets go of the fence lives on all the same, perhaps with the fence by another way.
+        std::uint64_t self = packed(own_identity());
+        if (held_as == self) block().signaller.compare_exchange_strong(self, self | unwatched);
+    }
+    State(const State&) = delete;
+    State& operator=(const State&) = delete;
 
     FencePage page;
     std::mutex mutex;
     std::shared_ptr<ProcessWatch> watch;  // of the last one that was waited for
     pid_t watch_owner = 0;
+    std::uint64_t held_as = 0;  // the process that holds the page by this object, which a fork's child only inherits
 
     [[nodiscard]] FenceBlock& block() const noexcept { return page.block(); }
 
-    void become_signaller() const {
+    void become_signaller() {
         const std::uint64_t self = packed(own_identity());
-        if (block().signaller.exchange(self) != self) block().wake();
+        const bool is_held = [&] {
+            const std::lock_guard lock(mutex);
+            if (held_as != self && page.hold(self)) held_as = self;
+            return held_as == self;
+        }();
+        const std::uint64_t word = is_held ? self : self | unwatched;
+        if (block().signaller.exchange(word) != word) block().wake();
+    }
+
+    // Whether the process of that word in the page has ended, as far as can be known here.
+    [[nodiscard]] bool has_ended(const ProcessWatch& watched, std::uint64_t word) const {
+        if (watched.process().is_visible()) return watched.process().has_ended();
+        return (word & unwatched) == 0 && !page.is_held(word);
     }
 
     std::shared_ptr<ProcessWatch> watch_of(const ProcessIdentity& process) {
         const std::lock_guard lock(mutex);
         const pid_t self = ::getpid();  // the thread that notices is not there in a fork's child
-        if (watch == nullptr || watch->process() != process || watch_owner != self) {
+        if (watch == nullptr || !is_same(watch->process().process(), process) || watch_owner != self) {
             watch_owner = self;
             watch = std::make_shared<ProcessWatch>(process, [fence = weak_from_this()] {
                 if (const auto present = fence.lock()) present->block().wake();
@@ -62,12 +82,13 @@ bool SharedFence::State::wait_until(std::uint64_t value, const std::optional<Clo
                         fmt::format("fence: waiting for {}: the work that was to be done first has failed", value));
         }
         std::optional<Clock::time_point> until = deadline;
-        const ProcessIdentity signaller = unpacked(block().signaller.load());
-        if (signaller.pid != 0 && signaller != own_identity()) {
+        const std::uint64_t word = block().signaller.load();
+        const ProcessIdentity signaller = unpacked(word);
+        if (signaller.pid != 0 && !is_same(signaller, own_identity())) {
             const std::shared_ptr<ProcessWatch> watched = watch_of(signaller);
-            if (watched->has_ended()) {
+            if (has_ended(*watched, word)) {
                 if (block().value.load() >= value) return true;
-                if (block().signaller.load() != packed(signaller)) continue;
+                if (block().signaller.load() != word) continue;
                 throw Error(ErrorCode::unavailable, fmt::format("fence: waiting for {}: process {}, which was to signal it, has "
                                                                 "ended; it got as far as {}",
                                                                 value, signaller.pid, block().value.load()));

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <exception>
+#include <string>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -41,6 +43,16 @@ void check(int file) {
         throw Error(ErrorCode::bad_file,
                     fmt::format("fence: a memfd of {} bytes needed, one of {} found", fence_bytes, status.st_size));
     }
+}
+
+// A lock on the byte that stands for a signaller, far behind the file's own.
+struct flock lock_of(std::uint64_t word, short type) {
+    struct flock lock {};
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = static_cast<off_t>(word & ~unwatched);
+    lock.l_len = 1;
+    return lock;
 }
 
 // Raises `word` to `to`, in few attempts: a process that writes all the time must not keep this one here.
@@ -88,6 +100,25 @@ FencePage::FencePage(FileDescriptor file) : file_(std::move(file)) {
     void* address = ::mmap(nullptr, fence_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number(), 0);
     if (address == MAP_FAILED) throw fence_error("mmap");
     block_ = static_cast<FenceBlock*>(address);  // zeros, as the system gives them, are a counter at 0
+}
+
+bool FencePage::hold(std::uint64_t word) noexcept {
+    try {
+        const std::string path = fmt::format("/proc/self/fd/{}", file_.number());
+        OwnDescriptor holder = OwnDescriptor::take([&] { return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); });
+        // For reading, which several processes may at once: a word that two have is no reason to fail.
+        struct flock lock = lock_of(word, F_RDLCK);
+        if (!holder.is_open() || ::fcntl(holder.number(), F_OFD_SETLK, &lock) != 0) return false;
+        holder_ = std::move(holder);
+        return true;
+    } catch (const std::exception&) {
+        return false;
+    }
+}
+
+bool FencePage::is_held(std::uint64_t word) const noexcept {
+    struct flock lock = lock_of(word, F_WRLCK);
+    return ::fcntl(file_.number(), F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 FencePage::~FencePage() {

@@ -14,10 +14,11 @@
 namespace tandem {
 
 struct ProcessWatch::Entry {
-    ProcessIdentity process;
+    Entry(const ProcessIdentity& watched, std::function<void()> then) : process(watched), on_end(std::move(then)) {}
+
+    WatchedProcess process;
     std::function<void()> on_end;
-    FileDescriptor descriptor;
-    std::atomic<bool> has_ended{false};
+    std::atomic<bool> is_told{false};
     std::atomic<bool> is_dropped{false};
 };
 
@@ -56,17 +57,17 @@ private:
             {
                 const std::lock_guard lock(mutex_);
                 if (ending_) return;
-                std::erase_if(entries_, [](const auto& entry) { return entry->is_dropped || entry->has_ended; });
+                std::erase_if(entries_, [](const auto& entry) { return entry->is_dropped || entry->is_told; });
                 entries = entries_;
             }
             std::vector<pollfd> polled{{.fd = changed_.number(), .events = POLLIN, .revents = 0}};
             for (const auto& entry : entries)
-                polled.push_back({.fd = entry->descriptor.number(), .events = POLLIN, .revents = 0});
+                polled.push_back({.fd = entry->process.descriptor(), .events = POLLIN, .revents = 0});
             const bool any = ::poll(polled.data(), polled.size(), -1) > 0;
             changed_.clear();
             for (std::size_t i = 0; any && i < entries.size(); ++i) {
                 if (polled[i + 1].revents == 0) continue;
-                entries[i]->has_ended = true;
+                entries[i]->is_told = true;
                 if (!entries[i]->is_dropped) entries[i]->on_end();
             }
         }
@@ -81,15 +82,9 @@ private:
 
 }  // namespace
 
-ProcessWatch::ProcessWatch(const ProcessIdentity& process, std::function<void()> on_end) : entry_(std::make_shared<Entry>()) {
-    entry_->process = process;
-    entry_->on_end = std::move(on_end);
-    entry_->descriptor = open_process(process);
-    if (entry_->descriptor.is_open()) {
-        ProcessLocal<Watcher>::instance().add(entry_);
-    } else if (!is_running(process)) {
-        entry_->has_ended = true;
-    }
+ProcessWatch::ProcessWatch(const ProcessIdentity& process, std::function<void()> on_end)
+    : entry_(std::make_shared<Entry>(process, std::move(on_end))) {
+    if (!needs_asking()) ProcessLocal<Watcher>::instance().add(entry_);
 }
 
 ProcessWatch::~ProcessWatch() {
@@ -98,16 +93,12 @@ ProcessWatch::~ProcessWatch() {
     ProcessLocal<Watcher>::with_present([](Watcher& watcher) { watcher.look_again(); });
 }
 
-const ProcessIdentity& ProcessWatch::process() const noexcept {
+const WatchedProcess& ProcessWatch::process() const noexcept {
     return entry_->process;
 }
 
-bool ProcessWatch::has_ended() const noexcept {
-    return entry_->has_ended || (needs_asking() && !is_running(entry_->process));
-}
-
 bool ProcessWatch::needs_asking() const noexcept {
-    return !entry_->descriptor.is_open();
+    return entry_->process.descriptor() < 0;
 }
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include "core/device_state.hpp"
 #include "core/elementwise.hpp"
 #include "core/share/descriptor.hpp"
+#include "core/share/exporter.hpp"
 #include "core/share/host_region.hpp"
 #include "core/share/known_memories.hpp"
 #include "core/share/shareable.hpp"
@@ -46,8 +47,7 @@ std::string exporter_name(const ShareDescriptor::State& descriptor) {
 SharedMemory take_ipc_handle(const Device& device, const ShareDescriptor::State& descriptor) {
     const ProcessIdentity& process = descriptor.exporter;
     if (process.pid == 0) return device.state()->native->attach(descriptor.range, -1);
-    if (const ProcessIdentity self = this_process();
-        process.pid == self.pid && (process.start_time == 0 || process.start_time == self.start_time)) {
+    if (is_same(process, own_identity())) {
         throw Error(ErrorCode::unsupported,
                     "it is a CUDA IPC handle of this process, which no driver opens; adopt_device_pointer takes the address");
     }
@@ -139,7 +139,7 @@ ShareDescriptor share(const Array& array, const ShareOptions& options) {
     state->dtype = array.dtype();
     state->shape = array.shape();
     state->strides_bytes = array.strides_bytes();
-    state->exporter = this_process();
+    state->exporter = own_identity();
     state->range.is_writable = options.is_writable;
     if (array.count() == 0) {
         state->memory_id = random_id();

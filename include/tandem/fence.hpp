@@ -17,7 +17,13 @@ namespace tandem {
 /// than how far the other side claims to be.
 ///
 /// Thread safe. One that is `SharedFence()` has no counter: every call on it throws invalid_argument.
-/// Native calls: memfd_create, mmap, futex(FUTEX_WAIT and FUTEX_WAKE, not private), pidfd_open.
+/// Waiting is the host's on every device, and CUDA's IPC events (cuIpcGetEventHandle) are not used. A stream that waits for an
+/// event which is not recorded yet goes on at once (cuStreamWaitEvent), so that a counter of the host would have to be waited for
+/// before each; using one after its process has destroyed it is undefined (cuIpcOpenEventHandle); and they are CUDA's alone,
+/// while a fence orders CUDA, OpenCL and the host among each other.
+///
+/// Native calls: memfd_create, mmap, futex(FUTEX_WAIT and FUTEX_WAKE, not private), pidfd_open, fcntl(F_OFD_SETLK, F_OFD_GETLK);
+/// for a queue's signal those of `Queue::record` and `Event::wait`.
 class SharedFence {
 public:
     SharedFence() = default;
@@ -43,7 +49,8 @@ public:
 
     /// Blocks until the counter has reached `value`. Throws unavailable where it has not and the process that signals has ended,
     /// naming that; device_lost where the work that was to be waited for has failed. A process that is stopped, or never signals,
-    /// is waited for.
+    /// is waited for; so is one of another PID namespace that let go of the fence before it ended, since only what it held could
+    /// tell. The end of others there is noticed within a quarter of a second.
     void wait(std::uint64_t value) const;
     /// The same for at most `timeout`; false where that ran out.
     [[nodiscard]] bool wait(std::uint64_t value, std::chrono::nanoseconds timeout) const;

@@ -12,10 +12,10 @@ import zlib
 def descriptor(method, dtype, shape, strides, size_bytes, offset_bytes=0, base_offset_bytes=0, kind=0, writable=1, uuid=None):
     body = struct.pack("=BBBBB", method, kind, dtype, writable, uuid is not None)
     body += (uuid or bytes(16)) + bytes(range(16))
-    body += struct.pack("=iQQQQ", 1, 0, size_bytes, base_offset_bytes, offset_bytes)
+    body += struct.pack("=iQIQQQ", 1, 0, 0, size_bytes, base_offset_bytes, offset_bytes)
     body += bytes(64)
     body += struct.pack("=B%dq%dq" % (len(shape), len(strides)), len(shape), *shape, *strides)
-    head = b"TANDEMSH" + struct.pack("=II", 1, 20 + len(body))
+    head = b"TANDEMSH" + struct.pack("=II", 2, 20 + len(body))
     checksum = zlib.crc32(head + bytes(4) + body)
     return head + struct.pack("=I", checksum) + body
 

@@ -11,8 +11,9 @@ namespace tandem::test {
 
 namespace descriptor_field {
 inline constexpr std::size_t magic = 0, version = 8, length = 12, checksum = 16, method = 20, kind = 21, dtype = 22,
-                             writable = 23, has_uuid = 24, uuid = 25, memory_id = 41, pid = 57, start_time = 61, size_bytes = 69,
-                             base_offset_bytes = 77, offset_bytes = 85, handle = 93, dimensions = 157, shape = 158;
+                             writable = 23, has_uuid = 24, uuid = 25, memory_id = 41, pid = 57, start_time = 61,
+                             pid_namespace = 69, size_bytes = 73, base_offset_bytes = 81, offset_bytes = 89, handle = 97,
+                             dimensions = 161, shape = 162;
 }
 
 /// CRC-32 as in zip files, bit by bit.

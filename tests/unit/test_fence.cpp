@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <tandem/tandem.hpp>
@@ -213,6 +216,79 @@ TEST_CASE("who waits is told that the signalling process has ended") {
     CHECK(open_descriptors() <= descriptors + 1);
 }
 
+TEST_CASE("a signalling process in another PID namespace is known to live, and to have ended") {
+    SharedFence fence = SharedFence::create();
+    // By the pipe the process says how far it is, and is told to go on.
+    std::array<int, 2> from{};
+    std::array<int, 2> to{};
+    REQUIRE(::pipe2(from.data(), O_CLOEXEC) == 0);
+    REQUIRE(::pipe2(to.data(), O_CLOEXEC) == 0);
+    const auto tell = [&](char letter) { return ::write(from[1], &letter, 1) == 1; };
+    const auto told = [&] {
+        char letter = 0;
+        pollfd ready{.fd = from[0], .events = POLLIN, .revents = 0};
+        return ::poll(&ready, 1, 30'000) == 1 && ::read(from[0], &letter, 1) == 1 ? letter : '\0';
+    };
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        if (::unshare(CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) {
+            tell('x');
+            ::_exit(0);
+        }
+        const pid_t inner = ::fork();
+        if (inner != 0) {
+            ::waitpid(inner, nullptr, 0);
+            ::_exit(0);
+        }
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        char letter = 0;
+        try {
+            // This process lives, though there is none of its number where the child is, and /proc is of no use there.
+            tell(again(fence).wait(1, 600ms) ? 'y' : 'n');
+            SharedFence mine = again(fence);
+            mine.signal(1);
+            tell('s');
+            if (::read(to[0], &letter, 1) != 1) ::_exit(1);
+            mine = SharedFence();
+            tell('l');
+            if (::read(to[0], &letter, 1) != 1) ::_exit(1);
+            fence.become_signaller();
+            tell('b');
+        } catch (const std::exception&) {
+            tell('e');
+        }
+        while (true)
+            ::pause();
+    }
+    const char first = told();
+    if (first == 'x') {
+        MESSAGE("needs to make PID namespaces");
+    } else {
+        CHECK(first == 'n');
+        CHECK(told() == 's');
+        fence.wait(1);
+        CHECK_FALSE(fence.wait(2, 600ms));
+        // It lets go of the fence, and lives.
+        REQUIRE(::write(to[1], "g", 1) == 1);
+        CHECK(told() == 'l');
+        CHECK_FALSE(fence.wait(2, 600ms));
+        REQUIRE(::write(to[1], "g", 1) == 1);
+        CHECK(told() == 'b');
+        CHECK_FALSE(fence.wait(2, 600ms));
+        std::thread killer([&] {
+            std::this_thread::sleep_for(20ms);
+            ::kill(child, SIGKILL);
+        });
+        expect_error(ErrorCode::unavailable, {"waiting for 2", "ended", "as far as 1"}, [&] { return fence.wait(2, 60s); });
+        killer.join();
+    }
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    for (const int end : {from[0], from[1], to[0], to[1]})
+        ::close(end);
+}
+
 TEST_CASE("work that has failed is no work done") {
     SharedFence fence = SharedFence::create();
     const FencePage page(FileDescriptor(::fcntl(fence.file_descriptor(), F_DUPFD_CLOEXEC, 0)));
@@ -232,14 +308,20 @@ TEST_CASE("a fence takes nothing in its page for more than a counter") {
     SharedFence fence = SharedFence::create();
     const FencePage page(FileDescriptor(::fcntl(fence.file_descriptor(), F_DUPFD_CLOEXEC, 0)));
     // Processes that can't be, or are not what is said: ended ones.
-    for (const std::uint64_t word : {std::uint64_t{1}, std::uint64_t{0x3FFFFF}, (std::uint64_t{77} << 22U) | 0x3FFFFEU,
-                                     packed({.pid = 1, .start_time = 12345678}), ~std::uint64_t{0}}) {
+    const std::uint32_t here = own_identity().pid_namespace;
+    for (const std::uint64_t word :
+         {std::uint64_t{1}, std::uint64_t{0x3FFFFF}, (std::uint64_t{77} << 22U) | 0x3FFFFEU,
+          packed({.pid = 1, .start_time = 12345678, .pid_namespace = here}), packed({.pid = 0x3FFFFE, .pid_namespace = here}),
+          packed({.pid = 0x3FFFFE, .pid_namespace = here}) | unwatched, ~unwatched}) {
         CAPTURE(word);
         page.block().signaller = word;
         expect_error(ErrorCode::unavailable, {"ended"}, [&] { return fence.wait(1, 60s); });
     }
-    page.block().signaller = 0;
-    CHECK_FALSE(fence.wait(1, 1ms));
+    // Of which nothing can be known.
+    for (const std::uint64_t word : {std::uint64_t{0}, unwatched, ~std::uint64_t{0}}) {
+        page.block().signaller = word;
+        CHECK_FALSE(fence.wait(1, 1ms));
+    }
     std::memset(static_cast<void*>(&page.block()), 0xFF, fence_bytes);
     fence.wait(UINT64_MAX);
     fence.signal(1);

@@ -35,7 +35,7 @@ ShareDescriptor::State sample(ShareMethod method) {
     state.shape = {3, 4};
     state.strides_bytes = {16, 4};
     state.offset_bytes = 16;
-    state.exporter = {1234, 5678};
+    state.exporter = {1234, 5678, 91011};
     state.memory_id = "ffeeddccbbaa99887766554433221100";
     return state;
 }
@@ -89,7 +89,7 @@ TEST_CASE("share: a descriptor reads back as it was written") {
             CHECK(descriptor.exporter_pid() == 1234);
             CHECK(descriptor.device_uuid() == "00112233445566778899aabbccddeeff");
             CHECK(descriptor.memory_id() == "ffeeddccbbaa99887766554433221100");
-            CHECK(descriptor.state().exporter.start_time == 5678);
+            CHECK(descriptor.state().exporter == ProcessIdentity{1234, 5678, 91011});
             CHECK(descriptor.state().range.base_offset_bytes == (method == ShareMethod::ipc_handle ? 512 : 0));
             CHECK(descriptor.state().range.handle[63] == std::byte{7});
             CHECK(descriptor.to_bytes() == bytes);
@@ -137,7 +137,7 @@ TEST_CASE("share: every forged field of a descriptor is refused") {
     using U8 = std::uint8_t;
     using U64 = std::uint64_t;
     using I64 = std::int64_t;
-    refuses(field::version, std::uint32_t{2}, {"version 1 needed, 2 found"}, ErrorCode::unsupported);
+    refuses(field::version, std::uint32_t{1}, {"version 2 needed, 1 found"}, ErrorCode::unsupported);
     refuses(field::method, U8{3}, {"share method", "3 found"});
     refuses(field::kind, U8{4}, {"memory kind", "4 found"});
     refuses(field::dtype, static_cast<U8>(dtype_count), {"dtype"});
@@ -223,14 +223,21 @@ TEST_CASE("share: a handle of another library takes the array's own bytes out of
 }
 
 TEST_CASE("share: a process is told from a later one with its number, and its end is noticed") {
-    const ProcessIdentity self = this_process();
+    const ProcessIdentity self = own_identity();
     CHECK(self.pid == ::getpid());
     CHECK(self.start_time != 0);
-    CHECK(start_time_of(self.pid) == self.start_time);
+    CHECK(self.pid_namespace != 0);
+    CHECK(find_process(self.pid) == self);
+    CHECK(is_same(unpacked(packed(self)), self));
     Exporter(self).check();
     expect_error(ErrorCode::unavailable, {std::to_string(self.pid), "has ended"}, [&] {
-        return Exporter({self.pid, self.start_time + 1});
+        return Exporter({self.pid, self.start_time + 1, self.pid_namespace});
     });
+    // What a number means in another namespace can't be told from here.
+    for (const std::uint32_t elsewhere : {0U, self.pid_namespace + 1}) {
+        Exporter({self.pid, self.start_time + 1, elsewhere}).check();
+        CHECK_FALSE(is_same({self.pid, self.start_time, elsewhere}, self));
+    }
 
     std::array<int, 2> ends{};
     REQUIRE(::pipe(ends.data()) == 0);
@@ -243,7 +250,8 @@ TEST_CASE("share: a process is told from a later one with its number, and its en
         ::_exit(count == 0 ? 0 : 1);
     }
     ::close(ends[0]);
-    const Exporter exporter({child, 0});
+    const ProcessIdentity process{child, 0, self.pid_namespace};
+    const Exporter exporter(process);
     exporter.check();
     ::close(ends[1]);
     siginfo_t info{};
@@ -253,13 +261,13 @@ TEST_CASE("share: a process is told from a later one with its number, and its en
         exporter.check();
         return 0;
     });
-    CHECK(!start_time_of(child));
+    CHECK(!find_process(child));
     ::waitpid(child, nullptr, 0);
     expect_error(ErrorCode::unavailable, {"has ended"}, [&] {
         exporter.check();
         return 0;
     });
-    expect_error(ErrorCode::unavailable, {"has ended"}, [&] { return Exporter({child, 0}); });
+    expect_error(ErrorCode::unavailable, {"has ended"}, [&] { return Exporter(process); });
 }
 
 TEST_CASE("share: host memory can't shrink under those who map it") {
