@@ -1,5 +1,6 @@
 // tandem attach [NAME [--sum] [--min] [--max] [--double] [--save OUT]]
 
+#include <chrono>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -174,7 +175,8 @@ void work(const Options& options, const Array& array) {
 void run(const Options& options) {
     if (options.name.empty()) {
         if (options.has_work()) throw UsageError("--sum, --min, --max, --double and --save need the NAME of an array");
-        list(published(), options.json);
+        // A publisher that lives answers within milliseconds.
+        list(published({.timeout = std::chrono::seconds(2)}), options.json);
         return;
     }
     if (options.output) static_cast<void>(find_output(*options.output, {}));

@@ -8,6 +8,10 @@
 namespace tandem::command {
 
 std::string line_of(const PublishedInfo& info) {
+    if (!info.is_answering) {
+        const std::string process = info.pid == 0 ? std::string("its process") : fmt::format("process {}", info.pid);
+        return fmt::format("{}: {} does not answer", printable(info.name), process);
+    }
     return fmt::format("{}: {} {}, {} of {}{}, process {}{}{}", printable(info.name), to_string(info.dtype),
                        to_string(info.shape), size_text(info.size_bytes), to_string(info.method),
                        info.device.empty() ? "" : " on " + info.device, info.pid, info.is_writable ? "" : ", to be read only",
@@ -15,8 +19,10 @@ std::string line_of(const PublishedInfo& info) {
 }
 
 nlohmann::ordered_json json_of(const PublishedInfo& info) {
+    if (!info.is_answering) return {{"name", info.name}, {"answers", false}, {"pid", info.pid}, {"user", info.user}};
     const std::int64_t count = element_count(info.shape, size_bytes(info.dtype));
     return {{"name", info.name},
+            {"answers", true},
             {"dtype", to_string(info.dtype)},
             {"shape", info.shape},
             {"nbytes", static_cast<std::uint64_t>(count) * size_bytes(info.dtype)},

@@ -12,8 +12,8 @@ namespace tandem::command {
 /// "a: float32 (1000,), 4,000 bytes of host memory on host:0, process 123", with what else there is to say.
 std::string line_of(const PublishedInfo& info);
 
-/// The same as an object: `name`, `dtype`, `shape`, `nbytes` (of the elements), `shared_bytes` (of the memory), `method`,
-/// `memory`, `device` (null where it is not known), `writable`, `fence`, `pid`, `user`.
+/// The same as an object: `name`, `answers`, and where that is true `dtype`, `shape`, `nbytes` (of the elements), `shared_bytes`
+/// (of the memory), `method`, `memory`, `device` (null where it is not known), `writable`, `fence`, `pid`, `user`.
 nlohmann::ordered_json json_of(const PublishedInfo& info);
 
 }  // namespace tandem::command

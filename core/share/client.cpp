@@ -5,6 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
+#include <list>
+#include <system_error>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -43,12 +47,20 @@ std::string list_of(const std::vector<std::string>& names) {
     return list.empty() ? "nothing" : list;
 }
 
+Deadline deadline_of(const AttachOptions& options) {
+    const Clock::time_point now = Clock::now();
+    const bool has_end = options.timeout < std::chrono::floor<std::chrono::milliseconds>(Deadline::max() - now);
+    return has_end ? now + options.timeout : Deadline::max();
+}
+
 // A connection to the publisher of a name.
 class Connection {
 public:
-    Connection(const std::string& name, const AttachOptions& options) : name_(name), options_(options) {
+    Connection(const std::string& name, const AttachOptions& options) : Connection(name, options, deadline_of(options)) {}
+    /// Waits until `connected_by` for a publisher that takes many on at once.
+    Connection(const std::string& name, const AttachOptions& options, Deadline connected_by) : name_(name), options_(options) {
         const std::filesystem::path folder = names_folder(options.folder, false);
-        std::optional<FileDescriptor> socket = connect_to(socket_path(folder, name), deadline());
+        std::optional<FileDescriptor> socket = connect_to(socket_path(folder, name), connected_by);
         if (!socket) {
             const std::vector<std::string> names = live_names(folder);
             throw Error(ErrorCode::unavailable, fmt::format("{}: nobody publishes this name in {}; published there: {}",
@@ -65,7 +77,9 @@ public:
         }
     }
 
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] const PeerCredentials& peer() const noexcept { return peer_; }
+    [[nodiscard]] int socket() const noexcept { return socket_.number(); }
 
     struct Answer {
         Message message;
@@ -73,12 +87,27 @@ public:
     };
 
     Answer ask(const Message& request) {
-        try {
-            return exchange(request);
-        } catch (const Error& error) {
-            throw Error(error.code(), fmt::format("{}: process {}: {}", in_quotes(name_), peer_.pid, error.what()),
-                        error.native_code());
-        }
+        return named([&] {
+            const Deadline until = deadline_of(options_);
+            const std::vector<std::byte> bytes = to_bytes(request);
+            while (!send(bytes))
+                wait(POLLOUT, until);
+            while (true) {
+                wait(POLLIN, until);
+                if (std::optional<Answer> answer = receive()) return std::move(*answer);
+            }
+        });
+    }
+
+    /// Asks without waiting: a connection has room for one request.
+    void begin(const Message& request) {
+        named([&] {
+            if (!send(to_bytes(request))) throw Error(ErrorCode::unavailable, "it takes no request", EAGAIN);
+        });
+    }
+    /// The answer, where it is there.
+    std::optional<Answer> poll_answer() {
+        return named([&] { return receive(); });
     }
 
     [[noreturn]] void refuse(const Answer& answer) const {
@@ -90,10 +119,14 @@ public:
     }
 
 private:
-    [[nodiscard]] Deadline deadline() const {
-        const Clock::time_point now = Clock::now();
-        const bool has_end = options_.timeout < std::chrono::floor<std::chrono::milliseconds>(Deadline::max() - now);
-        return has_end ? now + options_.timeout : Deadline::max();
+    template <class Work>
+    std::invoke_result_t<Work> named(Work&& work) {
+        try {
+            return work();
+        } catch (const Error& error) {
+            throw Error(error.code(), fmt::format("{}: process {}: {}", in_quotes(name_), peer_.pid, error.what()),
+                        error.native_code());
+        }
     }
 
     void wait(short events, Deadline until) const {
@@ -101,16 +134,10 @@ private:
         throw Error(ErrorCode::unavailable, fmt::format("no answer within {} ms", options_.timeout.count()), ETIMEDOUT);
     }
 
-    Answer exchange(const Message& request) {
-        const Deadline until = deadline();
-        const std::vector<std::byte> bytes = to_bytes(request);
-        while (!send(bytes))
-            wait(POLLOUT, until);
-        while (true) {
-            wait(POLLIN, until);
-            std::optional<Packet> packet = receive_packet(socket_.number(), TakeDescriptors::yes);
-            if (packet) return {.message = parse_message(packet->bytes), .descriptors = std::move(packet->descriptors)};
-        }
+    std::optional<Answer> receive() const {
+        std::optional<Packet> packet = receive_packet(socket_.number(), TakeDescriptors::yes);
+        if (!packet) return std::nullopt;
+        return Answer{.message = parse_message(packet->bytes), .descriptors = std::move(packet->descriptors)};
     }
 
     // Who refuses says why, and closes, perhaps before it was asked: what it said is there to be read all the same.
@@ -124,7 +151,7 @@ private:
     }
 
     std::string name_;
-    const AttachOptions& options_;
+    const AttachOptions& options_;  // the caller's, who waits
     FileDescriptor socket_;
     PeerCredentials peer_;
 };
@@ -143,28 +170,124 @@ PublishedInfo info_of(const std::string& name, const EntryReply& entry, const Pe
             .user = peer.uid};
 }
 
-// All that `name` publishes. Keys come in order, so that no publisher can make the list endless by repeating some; there are no
-// more than can be looked at.
-std::vector<PublishedInfo> list(const std::string& name, const AttachOptions& options) {
-    static constexpr std::size_t most = 100'000;
-    Connection connection(name, options);
-    std::vector<PublishedInfo> found;
-    NextRequest request;
-    while (found.size() < most) {
-        const Connection::Answer answer = connection.ask(request);
-        if (std::holds_alternative<EndReply>(answer.message)) break;
+// What one publisher has, request by request.
+class Listing {
+public:
+    explicit Listing(Connection connection) : connection_(std::move(connection)) {}
+
+    [[nodiscard]] const NextRequest& request() const noexcept { return request_; }
+    [[nodiscard]] Connection& connection() noexcept { return connection_; }
+    [[nodiscard]] std::vector<PublishedInfo>& found() noexcept { return found_; }
+
+    /// False at the list's end. Keys come in order, so that no publisher can make it endless by repeating some; there are no more
+    /// than can be looked at.
+    bool take(const Connection::Answer& answer) {
+        static constexpr std::size_t most = 100'000;
+        if (std::holds_alternative<EndReply>(answer.message)) return false;
         const auto* entry = std::get_if<EntryReply>(&answer.message);
-        if (entry == nullptr) connection.refuse(answer);
-        if (request.after && entry->key <= *request.after) {
+        if (entry == nullptr) connection_.refuse(answer);
+        if (request_.after && entry->key <= *request_.after) {
             throw Error(ErrorCode::bad_file,
-                        fmt::format("{}: process {}: a key behind {} needed, {} found", in_quotes(name), connection.peer().pid,
-                                    in_quotes(*request.after), in_quotes(entry->key)));
+                        fmt::format("{}: process {}: a key behind {} needed, {} found", in_quotes(connection_.name()),
+                                    connection_.peer().pid, in_quotes(*request_.after), in_quotes(entry->key)));
         }
-        found.push_back(info_of(name, *entry, connection.peer()));
-        request.after = entry->key;
+        found_.push_back(info_of(connection_.name(), *entry, connection_.peer()));
+        request_.after = entry->key;
+        return found_.size() < most;
     }
-    return found;
+
+private:
+    Connection connection_;
+    NextRequest request_;
+    std::vector<PublishedInfo> found_;
+};
+
+// All that `name` publishes.
+std::vector<PublishedInfo> list(const std::string& name, const AttachOptions& options) {
+    Listing listing{Connection(name, options)};
+    while (listing.take(listing.connection().ask(listing.request()))) {
+    }
+    return std::move(listing.found());
 }
+
+// All that several names publish, asked at once.
+class Listings {
+public:
+    explicit Listings(const AttachOptions& options) : options_(options) {}
+
+    void add(const std::string& name) {
+        try {
+            Listing listing(Connection(name, options_, Clock::now()));
+            listing.connection().begin(listing.request());
+            open_.push_back({.listing = std::move(listing), .until = deadline_of(options_)});
+        } catch (const Error& error) {
+            // Gone meanwhile, another user's, or no publisher: what can't be attached is not listed.
+            if (error.native_code() == EAGAIN) all_.push_back({.name = name, .is_answering = false});
+        }
+    }
+
+    std::vector<PublishedInfo> finish() {
+        std::vector<pollfd> polled;
+        while (!open_.empty()) {
+            polled.clear();
+            Deadline next = Deadline::max();
+            for (Open& entry : open_) {
+                polled.push_back({.fd = entry.listing.connection().socket(), .events = POLLIN, .revents = 0});
+                next = std::min(next, entry.until);
+            }
+            const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+            const auto wait = std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 60'000);
+            if (::poll(polled.data(), polled.size(), static_cast<int>(wait)) < 0 && errno != EINTR)
+                throw Error(ErrorCode::io, fmt::format("poll: {}", std::generic_category().message(errno)), errno);
+            auto event = polled.begin();
+            for (auto entry = open_.begin(); entry != open_.end(); ++event)
+                entry = go_on(*entry, event->revents != 0) ? std::next(entry) : open_.erase(entry);
+        }
+        std::stable_sort(all_.begin(), all_.end(),
+                         [](const PublishedInfo& left, const PublishedInfo& right) { return name_of(left) < name_of(right); });
+        return std::move(all_);
+    }
+
+private:
+    struct Open {
+        Listing listing;
+        Deadline until;
+    };
+
+    // Names come in alphabetical order, each with its keys behind it.
+    static std::string_view name_of(const PublishedInfo& info) {
+        return std::string_view(info.name).substr(0, info.name.find('/'));
+    }
+
+    // False where there is no more to come.
+    bool go_on(Open& entry, bool is_ready) {
+        Listing& listing = entry.listing;
+        try {
+            if (is_ready) {
+                const std::optional<Connection::Answer> answer = listing.connection().poll_answer();
+                if (!answer) return true;
+                if (listing.take(*answer)) {
+                    listing.connection().begin(listing.request());
+                    entry.until = deadline_of(options_);
+                    return true;
+                }
+                std::move(listing.found().begin(), listing.found().end(), std::back_inserter(all_));
+            } else if (Clock::now() >= entry.until) {
+                const PeerCredentials& peer = listing.connection().peer();
+                all_.push_back({.name = listing.connection().name(), .pid = peer.pid, .user = peer.uid, .is_answering = false});
+            } else {
+                return true;
+            }
+        } catch (const Error&) {
+            // As in `add`.
+        }
+        return false;
+    }
+
+    const AttachOptions& options_;
+    std::list<Open> open_;
+    std::vector<PublishedInfo> all_;
+};
 
 }  // namespace
 
@@ -211,16 +334,10 @@ std::vector<PublishedInfo> published(std::string_view name, const AttachOptions&
 }
 
 std::vector<PublishedInfo> published(const AttachOptions& options) {
-    std::vector<PublishedInfo> all;
-    for (const std::string& name : live_names(names_folder(options.folder, false))) {
-        try {
-            std::vector<PublishedInfo> found = list(name, options);
-            all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
-        } catch (const Error&) {
-            // Gone meanwhile, another user's, or no publisher: what can't be attached is not listed.
-        }
-    }
-    return all;
+    Listings listings(options);
+    for (const std::string& name : live_names(names_folder(options.folder, false)))
+        listings.add(name);
+    return listings.finish();
 }
 
 }  // namespace tandem

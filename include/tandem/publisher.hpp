@@ -34,7 +34,7 @@ struct PublisherOptions {
 ///
 /// When it ends the socket goes, and what was attached stays (share.hpp tells for which memory). A process that is killed leaves
 /// its socket behind, which the next publisher in the folder, or `published`, removes: NAME.lock, locked by who lives, tells.
-/// In a fork's child it does nothing, and its end there removes nothing.
+/// In a fork's child it does nothing, and its end there removes nothing; a child that outlives its parent does not keep the name.
 ///
 /// Move-only. Thread safe.
 class Publisher {
@@ -42,7 +42,7 @@ public:
     /// Throws invalid_argument for a name that is empty, starts with a dot, has slashes or control characters, is longer than 100
     /// bytes, or makes the socket's path longer than its address may be (107 bytes); unavailable where a live publisher has the
     /// name, or there is no folder for sockets; io, also for a folder that others may write to.
-    /// Native calls: flock, socket(AF_UNIX, SOCK_SEQPACKET), bind, listen.
+    /// Native calls: flock, socket(AF_UNIX, SOCK_SEQPACKET), bind, listen, pthread_atfork.
     explicit Publisher(std::string_view name, const PublisherOptions& options = {});
     Publisher(Publisher&& other) noexcept;
     Publisher& operator=(Publisher&& other) noexcept;
@@ -100,19 +100,21 @@ Attachment attach_with_fence(const Device& device, std::string_view name, const 
 struct PublishedInfo {
     std::string name;  ///< what `attach` takes: NAME or NAME/KEY
     DType dtype = DType::uint8;
-    Shape shape;
+    Shape shape{};
     std::uint64_t size_bytes = 0;  ///< of the memory that is shared
     ShareMethod method = ShareMethod::host_memory;
     MemoryKind kind = MemoryKind::device;  ///< on the publisher's side
-    std::string device;                    ///< the publisher's, such as "cuda:0"; empty where it is not known
+    std::string device{};                  ///< the publisher's, such as "cuda:0"; empty where it is not known
     bool is_writable = true;               ///< for who attaches
     bool has_fence = false;
-    int pid = 0;             ///< the publisher's process
-    std::uint32_t user = 0;  ///< its user
+    int pid = 0;               ///< the publisher's process; 0 where it is of a PID namespace that is not seen from here
+    std::uint32_t user = 0;    ///< its user
+    bool is_answering = true;  ///< false: it did not in time, and nothing but its name, process and user is known
 };
 
-/// All that is published in a folder and may be attached, by name. Publishers that don't answer in time are left out. Throws io,
-/// unavailable where there is no folder for sockets.
+/// All that is published in a folder and may be attached, by name. All publishers are asked at once: one that is stopped holds
+/// up the list for `timeout`, however many are, and is told as one that does not answer. Throws io, unavailable where there is no
+/// folder for sockets.
 std::vector<PublishedInfo> published(const AttachOptions& options = {});
 /// What `name` publishes, in the order of its keys; for "NAME/KEY" that array alone. Throws as `attach`.
 std::vector<PublishedInfo> published(std::string_view name, const AttachOptions& options = {});

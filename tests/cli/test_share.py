@@ -267,6 +267,25 @@ def test_a_name_has_one_sharer(tmp_path, runtime):
             assert len(json.loads(attach(runtime, "--json"))) == 1
 
 
+def test_stopped_sharers_are_listed_without_waiting_for_each(tmp_path, runtime):
+    np.save(tmp_path / "a.npy", EXACT)
+    with contextlib.ExitStack() as stack:
+        sharers = {name: stack.enter_context(shared(runtime, tmp_path / "a.npy", name=name))[0] for name in "abcd"}
+        for name in "abd":
+            sharers[name].send_signal(signal.SIGSTOP)
+        try:
+            start = time.monotonic()
+            listed = json.loads(attach(runtime, "--json"))
+            lines = attach(runtime).splitlines()
+            assert time.monotonic() - start < 10
+        finally:
+            for process in sharers.values():
+                process.send_signal(signal.SIGCONT)
+    assert [(entry["name"], entry["answers"], entry["pid"]) for entry in listed] == [
+        (name, name == "c", process.pid) for name, process in sharers.items()]
+    assert lines[0] == f"a: process {sharers['a'].pid} does not answer" and lines[2].startswith("c: int32 (10, 100)")
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_it_orderly(tmp_path, runtime, signal_number):
     np.save(tmp_path / "a.npy", EXACT)

@@ -279,7 +279,12 @@ TEST_CASE("a publisher that does not answer is waited for as long as the caller 
         const FakePublisher fake(folder, "fake", [](int) {});
         const AttachOptions where{.folder = folder.path(), .timeout = 20ms};
         expect_error(ErrorCode::unavailable, {"'fake'", "no answer within 20 ms"}, [&] { return attach(device, "fake", where); });
-        CHECK(published(where).empty());
+        const std::vector<PublishedInfo> infos = published(where);
+        REQUIRE(infos.size() == 1);
+        CHECK(infos[0].name == "fake");
+        CHECK(infos[0].pid == ::getpid());
+        CHECK(infos[0].user == ::geteuid());
+        CHECK_FALSE(infos[0].is_answering);
     }
     {
         // Nobody even takes the connections on.
@@ -296,9 +301,32 @@ TEST_CASE("a publisher that does not answer is waited for as long as the caller 
             }
             return 0;
         }();
-        if (failures == 1) expect_error(ErrorCode::unavailable, {"full.sock"}, [&] { return attach(device, "full", where); });
+        if (failures == 1) {
+            expect_error(ErrorCode::unavailable, {"full.sock"}, [&] { return attach(device, "full", where); });
+            const std::vector<PublishedInfo> infos = published(where);
+            REQUIRE(infos.size() == 1);
+            CHECK_FALSE(infos[0].is_answering);
+        }
     }
     CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("publishers that do not answer are waited for side by side") {
+    const ScratchFolder folder;
+    const Device device = open_device("host");
+    std::vector<std::unique_ptr<FakePublisher>> silent;
+    for (const char* name : {"a", "c", "d", "e", "f", "g", "h", "i"})
+        silent.push_back(std::make_unique<FakePublisher>(folder, name, [](int) {}));
+    Publisher publisher("b", {.folder = folder.path()});
+    for (const char* key : {"x", "y", "z"})
+        publisher.add(empty_shareable(device, int32, {3}), key);
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<PublishedInfo> infos = published({.folder = folder.path(), .timeout = 1s});
+    CHECK(std::chrono::steady_clock::now() - start < 4s);
+    std::string names;
+    for (const PublishedInfo& info : infos)
+        names += info.name + (info.is_answering ? "+" : "-");
+    CHECK(names == "a-b/x+b/y+b/z+c-d-e-f-g-h-i-");
 }
 
 TEST_CASE("keys that do not come in order end the list") {
