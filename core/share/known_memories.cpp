@@ -1,5 +1,7 @@
 #include "core/share/known_memories.hpp"
 
+#include <algorithm>
+
 #include "core/share/descriptor.hpp"
 
 namespace tandem {
@@ -34,10 +36,18 @@ std::vector<std::shared_ptr<driver::Memory>> KnownMemories::find(const std::stri
     return found;
 }
 
+std::size_t KnownMemories::size() {
+    const std::lock_guard lock(mutex_);
+    return entries_.size();
+}
+
 // With mutex_ held.
 void KnownMemories::insert(const std::string& name, const std::shared_ptr<driver::Memory>& memory,
                            const std::shared_ptr<DeviceState>& device) {
-    std::erase_if(entries_, [](const auto& entry) { return entry.second.memory.expired(); });
+    if (entries_.size() >= look_at_) {
+        std::erase_if(entries_, [](const auto& entry) { return entry.second.memory.expired(); });
+        look_at_ = std::max(first_look, 2 * entries_.size());
+    }
     entries_.emplace(name, Entry{memory, device});
     memory->share_name = name;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Shared memory that this process has, by the name that all processes know it by.
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,16 +25,25 @@ public:
     /// All memory of that name on `device`.
     std::vector<std::shared_ptr<driver::Memory>> find(const std::string& name, const std::shared_ptr<DeviceState>& device);
 
+    /// Entries, those of memory that is gone among them.
+    [[nodiscard]] std::size_t size();
+
+    /// So many entries are kept before any is looked at.
+    static constexpr std::size_t first_look = 64;
+
 private:
     struct Entry {
         std::weak_ptr<driver::Memory> memory;
         std::weak_ptr<DeviceState> device;
     };
+    // Costs as much as a look at a few entries, on average: those of memory that is gone are looked for when there may be as many
+    // as others.
     void insert(const std::string& name, const std::shared_ptr<driver::Memory>& memory,
                 const std::shared_ptr<DeviceState>& device);
 
     std::mutex mutex_;
     std::multimap<std::string, Entry> entries_;
+    std::size_t look_at_ = first_look;  // as many entries
 };
 
 }  // namespace tandem
