@@ -55,7 +55,7 @@ std::size_t granularity(const Context& context, const CUmemAllocationProp& prope
     return bytes;
 }
 
-// Throws unsupported where the context's device can't reach the memory of `owner`.
+// Throws unavailable where the context's device can't reach the memory of `owner`.
 void check_reach(const Context& context, CUdevice owner) {
     if (owner == context.device()) return;
     int can = 0;
@@ -64,9 +64,9 @@ void check_reach(const Context& context, CUdevice owner) {
         context.check(api.cuDeviceCanAccessPeer(&can, context.device(), owner), "cuDeviceCanAccessPeer");
     }
     if (can == 0) {
-        throw Error(
-            ErrorCode::unsupported,
-            fmt::format("it is memory of the GPU with UUID {}, which this one has no peer access to", uuid_text(api, owner)));
+        throw Error(ErrorCode::unavailable,
+                    fmt::format("it is memory of the GPU with UUID {}, and this one, with {}, has no peer access to that",
+                                uuid_text(api, owner), uuid_text(api, context.device())));
     }
 }
 
@@ -88,7 +88,8 @@ CUdevice device_with(const Context& context, const std::string& uuid) {
         CUdevice device = 0;
         if (api.cuDeviceGet(&device, i) == CUDA_SUCCESS && uuid_text(api, device) == uuid) return device;
     }
-    throw Error(ErrorCode::unavailable, fmt::format("this process has no GPU with UUID {}", uuid));
+    throw Error(ErrorCode::unavailable, fmt::format("this process has no GPU with UUID {}, only others; this one has {}", uuid,
+                                                    uuid_text(api, context.device())));
 }
 
 CUresult device_of(const Api& api, CUdeviceptr address, CUdevice& device) noexcept {
@@ -232,6 +233,8 @@ VirtualMemory::VirtualMemory(const std::shared_ptr<Device>& device, const driver
     if (::fstat(file, &status) != 0 || !S_ISCHR(status.st_mode))
         throw Error(ErrorCode::bad_file, "a file descriptor of CUDA memory needed, another kind of file found");
     const Current current(context);
+    (void)device_with(context,
+                      range.device_uuid);  // what the driver says of another machine's, or a hidden GPU's, tells nobody why
     CUmemGenericAllocationHandle allocation = 0;
     CUresult result = api.cuMemImportFromShareableHandle(&allocation, reinterpret_cast<void*>(static_cast<std::uintptr_t>(file)),
                                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -242,7 +245,6 @@ VirtualMemory::VirtualMemory(const std::shared_ptr<Device>& device, const driver
     };
     if (result != CUDA_SUCCESS) {
         if (result == CUDA_ERROR_OUT_OF_MEMORY) context.fail(result, "cuMemImportFromShareableHandle");
-        (void)device_with(context, range.device_uuid);  // a device that is not here is the likely reason, and is named
         throw Error(
             ErrorCode::bad_file,
             fmt::format("a file descriptor of CUDA memory needed, another found: cuMemImportFromShareableHandle: {}", name_of()),

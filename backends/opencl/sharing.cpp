@@ -46,7 +46,7 @@ MemoryHandle import_buffer(const Device& device, const driver::SharedRange& rang
     if (external.acquire == nullptr || external.release == nullptr || cl.clCreateBufferWithProperties == nullptr)
         throw Error(ErrorCode::unsupported, "its platform imports no memory (cl_khr_external_memory_opaque_fd)");
     if (device.info().uuid.empty() || device.info().uuid != range.device_uuid) {
-        throw Error(ErrorCode::unsupported, fmt::format("it is memory of the GPU with UUID {}, and this one has {}",
+        throw Error(ErrorCode::unavailable, fmt::format("it is memory of the GPU with UUID {}, and this one has {}",
                                                         range.device_uuid, device.info().uuid));
     }
     // What the driver makes of a file that is not its own is not documented.

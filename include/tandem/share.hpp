@@ -69,7 +69,7 @@ public:
         std::size_t offset_bytes = 0;           ///< from the start of the allocation to the array's first element
         std::size_t allocation_bytes = 0;       ///< 0: as much as the driver tells
         std::string_view device_uuid{};         ///< 32 hexadecimal digits, with or without dashes; empty: that of who attaches
-        int exporter_pid = 0;                   ///< 0: not known, and so its end is not noticed
+        int exporter_pid = 0;                   ///< in this PID namespace; 0: not known, and so its end is not noticed
         bool is_writable = true;
     };
     /// Throws as Array does for a shape that does not fit, invalid_argument for a UUID that is none.
@@ -109,23 +109,30 @@ ShareDescriptor share(const Array& array, const ShareOptions& options = {});
 
 /// The array that `descriptor` is of, on `device`: the same bytes. The memory lives at least as long as the array, also when the
 /// exporter ends, however it ends; but that of an ipc handle is gone then, which the next use of the array reports as
-/// `unavailable`. An exporter that gives the memory of a handle back while it lives is not noticed.
+/// `unavailable`. An exporter that gives the memory of a handle back while it lives is not noticed, nor is the end of one that is
+/// of another PID namespace.
 ///
 /// In a process that has the memory already on this device, as exporter or by an earlier call, the array is on that. No
 /// descriptor reaches beyond the memory that was shared: its sizes are checked against what the system and the driver tell of the
 /// memory.
 ///
 /// Thread safe. Throws bad_file where the file descriptors are not what the descriptor tells, with what was needed and found;
-/// unavailable where the exporter or the device with that UUID is not there; unsupported where `device` can't reach the memory,
-/// with the reason; out_of_memory, holding nothing.
-/// Native calls: cuMemImportFromShareableHandle, cuMemMap, cuMemSetAccess; cuIpcOpenMemHandle; mmap and those of `adopt_bytes`;
-/// clCreateBufferWithProperties.
+/// unavailable where the exporter has ended, and for memory of a GPU that `device` is not and does not reach, on every backend,
+/// with both UUIDs; unsupported where `device` can't work on memory of that method at all, with the reason; out_of_memory,
+/// holding nothing. Native calls: cuMemImportFromShareableHandle, cuMemMap, cuMemSetAccess; cuIpcOpenMemHandle; mmap and those of
+/// `adopt_bytes`; clCreateBufferWithProperties.
 Array attach(const Device& device, const ShareDescriptor& descriptor);
 
 /// Uninitialised memory that can be shared. `device` memory of CUDA is an allocation of the virtual memory management, as fast as
 /// any other; on NVIDIA's OpenCL it is one of the CUDA device with the same UUID. Everything else is pages of a memfd, adopted by
-/// the device. Throws as Buffer; unsupported where the device can't work on memory that others can have, with the reason.
-/// Native calls: cuMemCreate, cuMemAddressReserve, cuMemMap, cuMemSetAccess; memfd_create, mmap and those of `adopt_bytes`.
+/// the device.
+///
+/// Each memory that is a memfd keeps that open, which is the only way to give it out, as does each that was attached by a file
+/// descriptor: a process has no more of them than it may have files open (RLIMIT_NOFILE). Other memory takes no descriptor.
+///
+/// Throws as Buffer; unsupported where the device can't work on memory that others can have, with the reason; io where there is
+/// no file descriptor left. Native calls: cuMemCreate, cuMemAddressReserve, cuMemMap, cuMemSetAccess; memfd_create, mmap and
+/// those of `adopt_bytes`.
 Buffer shareable_buffer(const Device& device, std::size_t size_bytes, MemoryKind kind = MemoryKind::device);
 /// A dense array on such memory.
 Array empty_shareable(const Device& device, DType dtype, Shape shape, MemoryKind kind = MemoryKind::device,
