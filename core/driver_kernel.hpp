@@ -45,8 +45,8 @@ struct CompileRequest {
     std::vector<std::string> cuda_options;        ///< for NVRTC, each as one word
     std::vector<std::string> opencl_options;      ///< for clBuildProgram
     const HostFunction* host_function = nullptr;  ///< for the host backend
-    /// The host function is the library's own, whose items take no longer than an operation's elements: a caller's may do anything,
-    /// and hang.
+    /// The host function is the library's own, whose items take no longer than an operation's elements: a caller's may do
+    /// anything, and hang.
     bool is_own_function = false;
 };
 

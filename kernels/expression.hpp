@@ -7,9 +7,9 @@
 // Types    values are of any dtype; float16 and bfloat16 are carried as float32 and rounded where they are stored or cast.
 // Exact    + - * and everything on integers and bools: the same bits on every backend. Division and square root of float32 on
 //          OpenCL: within 2.5 and 3 units in the last place; functions as the device's library has them.
-// Complex  quotients within 8, functions within 16 and powers within 64 units of the larger component's, and a power that is no
-//          whole number within as many more as the logarithm of its modulus amounts to, times two. Results that fit come right where
-//          steps towards them would overflow; infinities and NaNs as in NumPy.
+// Complex  quotients within 8, functions within 16 and powers within 64 units of the larger component's, and one whose
+//          exponent is no whole number within as many more as twice the logarithm of the type's largest number. Results that fit
+//          come right where steps towards them would overflow; infinities and NaNs as in NumPy.
 
 #include <array>
 #include <cstddef>
@@ -103,8 +103,8 @@ using HostLoop = void (*)(void* out, const void* a, const void* b, const void* c
 /// Elements from memory of any alignment and stride into a dense array of carriers, and back.
 using HostLoad = void (*)(void* out, const std::byte* from, std::int64_t stride_bytes, std::int64_t count);
 using HostStore = void (*)(std::byte* to, std::int64_t stride_bytes, const void* in, std::int64_t count);
-/// A copy past the caches, which saves reading the lines that are about to be overwritten. `HostLoops::end_streams` follows the last
-/// one, before others may see what was written.
+/// A copy past the caches, which saves reading the lines that are about to be overwritten. `HostLoops::end_streams` follows the
+/// last one, before others may see what was written.
 using HostStream = void (*)(std::byte* to, const void* in, std::int64_t size_bytes);
 
 /// The host's loops for one instruction set. Null where a type lacks an operation.

@@ -35,7 +35,8 @@ private:
 };
 
 /// Work runs on a thread of the queue's own, started with the first work that needs it. Where nothing is pending, small work is
-/// done at once by the caller: handing it to a thread would take longer than doing it. Callers' functions are never: they may hang.
+/// done at once by the caller: handing it to a thread would take longer than doing it. Callers' functions are never: they may
+/// hang.
 class Queue final : public driver::Queue {
 public:
     explicit Queue(std::shared_ptr<driver::Device> device);

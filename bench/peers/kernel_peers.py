@@ -1,4 +1,4 @@
-"""One peer of kernels.py in a process of its own: takes one request a line on standard input, and answers each with one line of JSON.
+"""One peer of kernels.py in a process of its own: takes a request a line on standard input, answers each with a line of JSON.
 
     kernel_peers.py PEER
 
