@@ -223,6 +223,7 @@ void small_files(const Device& device, const Plan& plan) {
                                         for (const auto& path : paths)
                                             (void)npy::load(device, path);
                                     }},
+                                   {"tandem, load_all", [&] { (void)npy::load_all(device, paths); }},
                                    {"open, fstat, pread, close", [&] {
                                         std::vector<char> bytes(100'128);
                                         for (const auto& path : paths) {

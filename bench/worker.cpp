@@ -7,10 +7,12 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "tandem/tandem.hpp"
 
@@ -41,6 +43,12 @@ public:
         add_way("small", "npy::load", [this] {
             for (const Json& path : task_.at("small"))
                 result_ = npy::load(device_, path.get<std::string>());
+        });
+        add_way("small", "npy::load_all", [this] {
+            std::vector<std::filesystem::path> paths;
+            for (const Json& path : task_.at("small"))
+                paths.emplace_back(path.get<std::string>());
+            result_ = npy::load_all(device_, paths).back();
         });
         if (!device.info().shares_host_memory) add_way("load", limit, [this] { copy(queue_, pinned_->span(), result_); });
     }

@@ -20,7 +20,7 @@ from process import Failed, Worker
 HERE = pathlib.Path(__file__).resolve().parent
 PEERS = ["numpy", "cupy", "torch", "safetensors", "numba", "pyopencl", "kvikio"]
 JOBS = {"load": "a warm .npy file into device memory", "add": "add in device memory", "double": "double in device memory",
-        "small": "small files, one after the other"}
+        "small": "small files"}
 SMALL_BYTES = 100_000
 # The jobs of `tandem bench` that are the same as the ones here.
 BENCH_JOBS = {"load a warm file": "load", "add in the device's memory": "add", "double in the device's memory": "double"}

@@ -67,6 +67,12 @@ Array load(const Device& device, const File& file, const LoadOptions& options = 
 /// The same for the file at `path`.
 Array load(const Device& device, const std::filesystem::path& path, const LoadOptions& options = {});
 
+/// The arrays in the files at `paths`, in their order: many small files in much less time than one after the other, since several
+/// are opened and read at once. Each has memory of its own; `options` hold for each. No more files are open at a time than the
+/// device's transfers have readers. Progress counts the files' bytes. Waits; all of them or, where one fails, none: throws as
+/// `load`.
+std::vector<Array> load_all(const Device& device, std::span<const std::filesystem::path> paths, const LoadOptions& options = {});
+
 /// The array in `file` itself, in place where the device can: as pageable memory where the device reads that, else as a
 /// registered mapping, else as an OpenCL host pointer. Where it can't, a copy as `load` makes it, in memory of the kind
 /// `options.fallback`. `zero_copy()` and `residency()` say which, and why. The array keeps the file mapped.

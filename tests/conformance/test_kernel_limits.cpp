@@ -73,7 +73,7 @@ TEST_CASE("kernels that take what launches have no argument for") {
 typedef image2d_t picture;
 __kernel void image(__global float* out, read_only image2d_t seen) { out[0] = get_image_width(seen); }
 __kernel void written(__global float* out, write_only image3d_t seen) { out[0] = get_image_width(seen); }
-__kernel void named(__global float* out, read_only picture seen) { out[0] = get_image_width(seen); }
+__kernel void named(__global float* out, picture seen) { out[0] = get_image_width(seen); }
 __kernel void sampler(__global float* out, sampler_t seen) { out[0] = 1.0f; }
 __kernel void both(read_only image2d_t from, sampler_t seen, __global float4* out) { out[0] = read_imagef(from, seen, (int2)(0, 0)); }
 typedef struct { float a, b; } pair_t;
@@ -130,7 +130,9 @@ __kernel void huge(__global float* out) {
     barrier(CLK_LOCAL_MEM_FENCE);
     out[0] = fixed[FIXED - 64];
 })"};
-    const CompileOptions options{.defines = {"FIXED=" + std::to_string(std::size_t{64} << 20U)}};
+    // Some compilers refuse the whole program for one kernel that is too large.
+    const CompileOptions options{.defines = {"FIXED=1024"}};
+    const CompileOptions too_much{.defines = {"FIXED=" + std::to_string(std::size_t{64} << 20U)}};
     Queue queue(device());
     const Array out = make_array(float32, {1});
     const Kernel kernel = device().compile(source, "shared", options), own = device().compile(source, "own", options);
@@ -164,7 +166,7 @@ __kernel void huge(__global float* out) {
     queue.launch(two, 32, {write(out), local(1024), local(2048)}, {.group = 32});
     CHECK(values_of<float>(out)[0] == 2.0F);
     try {
-        (void)device().compile(source, "huge", options);
+        (void)device().compile(source, "huge", too_much);
         FAIL_CHECK("a kernel with more local memory than the device has");
     } catch (const Error& error) {
         INFO(std::string(error.what()));

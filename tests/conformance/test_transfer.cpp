@@ -193,6 +193,48 @@ TEST_CASE("progress is told on the calling thread and ends at the total") {
     check();
 }
 
+TEST_CASE("many files at once") {
+    const ScratchFolder folder;
+    const Limits set({3, 2, 65536});
+    std::vector<std::filesystem::path> paths;
+    std::uint64_t total = 0;
+    for (const std::int64_t count : {0, 1, 7, 255, 257, 100'003, 16'000, 16'384, 5, 70'000}) {
+        const std::filesystem::path counting = counting_file(folder, {count}, count % 2 == 1);
+        paths.push_back(folder / (std::to_string(count) + ".npy"));
+        std::filesystem::rename(counting, paths.back());
+        total += std::filesystem::file_size(paths.back());
+    }
+    std::vector<Progress> told;
+    LoadOptions options;
+    options.transfer.progress = [&](const Progress& progress) { told.push_back(progress); };
+    const std::vector<Array> arrays = npy::load_all(device(), paths, options);
+    REQUIRE(arrays.size() == paths.size());
+    Queue queue(device());
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+        const std::vector<std::int32_t> found = to_vector<std::int32_t>(queue, arrays[i]);
+        CHECK(std::to_string(found.size()) + ".npy" == paths[i].filename());
+        bool is_right = true;
+        for (std::size_t k = 0; k < found.size(); ++k)
+            is_right &= found[k] == static_cast<std::int32_t>(k);
+        CHECK(is_right);
+    }
+    REQUIRE_FALSE(told.empty());
+    CHECK(told.back().done_bytes == total);
+    CHECK(told.back().total_bytes == total);
+    CHECK(npy::load_all(device(), {}).empty());
+
+    folder.write("broken.npy", "no array");
+    std::vector<std::filesystem::path> with_broken = paths;
+    with_broken.insert(with_broken.begin() + 4, folder / "broken.npy");
+    CHECK_ERROR(ErrorCode::bad_file, "broken.npy", (void)npy::load_all(device(), with_broken));
+    with_broken[4] = folder / "missing.npy";
+    CHECK_ERROR(ErrorCode::io, "missing.npy", (void)npy::load_all(device(), with_broken));
+    std::stop_source stop;
+    stop.request_stop();
+    CHECK_ERROR(ErrorCode::cancelled, "10 files: cancelled after",
+                (void)npy::load_all(device(), paths, {.transfer = {.stop = stop.get_token()}}));
+}
+
 TEST_CASE("a cancelled transfer leaves nothing") {
     const ScratchFolder folder;
     const Limits set({2, 2, 65536});
@@ -203,7 +245,8 @@ TEST_CASE("a cancelled transfer leaves nothing") {
     folder.write("old.npy", "old");
     CHECK_ERROR(ErrorCode::cancelled, "of 400012 bytes",
                 (void)npy::load(device(), path, {.transfer = {.stop = stop.get_token()}}));
-    CHECK_ERROR(ErrorCode::cancelled, "old.npy: cancelled after", npy::save(folder / "old.npy", array, 64, {.stop = stop.get_token()}));
+    CHECK_ERROR(ErrorCode::cancelled, "old.npy: cancelled after",
+                npy::save(folder / "old.npy", array, 64, {.stop = stop.get_token()}));
     CHECK(read_text(folder / "old.npy") == "old");
     TransferOptions throwing;
     throwing.progress = [](const Progress&) { throw std::runtime_error("enough"); };
