@@ -20,33 +20,6 @@
 #include "tandem/ops.hpp"
 
 namespace tandem::npy {
-namespace {
-
-// What a file's items become on a device. The shape is the file's, followed by the dimensions that each item adds; the strides of
-// the former follow the file's order, the latter's are always C's.
-struct Loaded {
-    DType dtype;
-    Shape shape;
-    Strides strides_bytes;
-};
-
-Loaded loaded_as(const ItemType& type, const Header& header) {
-    Shape item_shape = type.subarray;
-    if (!type.dtype) {
-        std::int64_t items = 1;
-        for (const std::int64_t length : type.subarray)
-            items *= length;
-        item_shape.push_back(items != 0 ? static_cast<std::int64_t>(type.item_bytes) / items : 0);
-    }
-    Loaded loaded{type.dtype.value_or(uint8), header.shape, {}};
-    loaded.strides_bytes = dense_strides(header.shape, header.type.item_bytes, header.fortran_order ? Order::fortran : Order::c);
-    const Strides inner = dense_strides(item_shape, size_bytes(loaded.dtype));
-    loaded.shape.insert(loaded.shape.end(), item_shape.begin(), item_shape.end());
-    loaded.strides_bytes.insert(loaded.strides_bytes.end(), inner.begin(), inner.end());
-    return loaded;
-}
-
-}  // namespace
 
 File File::open(const std::filesystem::path& path, bool strict, const MapOptions& mapping) {
     MappedFile file = MappedFile::open(path, mapping);
@@ -80,9 +53,8 @@ std::uint64_t File::trailing_bytes() const noexcept {
     return size_bytes_ - header_.data_offset - header_.data_bytes;
 }
 
-ItemType item_type(const File& file, std::optional<DType> as) {
-    const Header& header = file.header();
-    const std::string name = printable(file.name());
+ItemType item_type(const Header& header, std::string_view file_name, std::optional<DType> as) {
+    const std::string name = printable(file_name);
     if (!header.fields.empty()) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: its items are structured, {}: load its fields instead", name, header.type.descr));
@@ -97,6 +69,26 @@ ItemType item_type(const File& file, std::optional<DType> as) {
         type.dtype = as;
     }
     return type;
+}
+
+ItemType item_type(const File& file, std::optional<DType> as) {
+    return item_type(file.header(), file.name(), as);
+}
+
+Loaded loaded_as(const ItemType& type, const Header& header) {
+    Shape item_shape = type.subarray;
+    if (!type.dtype) {
+        std::int64_t items = 1;
+        for (const std::int64_t length : type.subarray)
+            items *= length;
+        item_shape.push_back(items != 0 ? static_cast<std::int64_t>(type.item_bytes) / items : 0);
+    }
+    Loaded loaded{type.dtype.value_or(uint8), header.shape, {}};
+    loaded.strides_bytes = dense_strides(header.shape, header.type.item_bytes, header.fortran_order ? Order::fortran : Order::c);
+    const Strides inner = dense_strides(item_shape, size_bytes(loaded.dtype));
+    loaded.shape.insert(loaded.shape.end(), item_shape.begin(), item_shape.end());
+    loaded.strides_bytes.insert(loaded.strides_bytes.end(), inner.begin(), inner.end());
+    return loaded;
 }
 
 namespace {

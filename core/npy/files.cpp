@@ -1,11 +1,20 @@
 // Many files at once.
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <optional>
 #include <system_error>
+#include <utility>
 
+#include "core/adoption.hpp"
+#include "core/npy/file.hpp"
+#include "core/posix_file.hpp"
+#include "core/printable.hpp"
+#include "core/transport/file_transfer.hpp"
 #include "core/transport/meter.hpp"
 #include "core/transport/threads.hpp"
 #include "tandem/npy.hpp"
@@ -13,60 +22,173 @@
 namespace tandem::npy {
 namespace {
 
-// What is wrong with a file is said when it is opened.
-std::uint64_t size_of(const std::filesystem::path& path) {
-    std::error_code error;
-    const std::uint64_t size = std::filesystem::file_size(path, error);
-    return error ? 0 : size;
-}
+namespace fs = std::filesystem;
+
+// Arrays in one buffer begin at multiples of this, as those in buffers of their own would on most devices.
+constexpr std::uint64_t alignment_bytes = 256;
+// Small files share buffers of so much: enough for few copies, and a last array that stays keeps no more.
+constexpr std::uint64_t buffer_bytes = std::uint64_t{64} << 20U;
+
+struct SmallFile {
+    std::size_t index;  // of its path
+    Header header;
+    ItemType type;
+    std::uint64_t begin_bytes = 0;  // in the buffer
+
+    [[nodiscard]] std::uint64_t end_bytes() const { return begin_bytes + header.data_bytes; }
+};
+
+// The data of files one behind the other, as they'll lie in a buffer.
+class SmallFilesSource final : public Source {
+public:
+    SmallFilesSource(std::span<const fs::path> paths, std::span<const SmallFile> files) : paths_(paths), files_(files) {}
+
+    void read(std::uint64_t offset_bytes, std::span<std::byte> destination) override {
+        const std::uint64_t end_bytes = offset_bytes + destination.size();
+        std::memset(destination.data(), 0, destination.size());  // what lies between the files
+        auto file = std::partition_point(files_.begin(), files_.end(),
+                                         [&](const SmallFile& one) { return one.end_bytes() <= offset_bytes; });
+        for (; file != files_.end() && file->begin_bytes < end_bytes; ++file) {
+            const std::uint64_t begin = std::max(file->begin_bytes, offset_bytes), end = std::min(file->end_bytes(), end_bytes);
+            if (begin < end) read_part(*file, begin, destination.subspan(begin - offset_bytes, end - begin));
+        }
+    }
+
+private:
+    void read_part(const SmallFile& file, std::uint64_t begin_bytes, std::span<std::byte> destination) const {
+        const fs::path& path = paths_[file.index];
+        const FileDescriptor descriptor = open_file(path, O_RDONLY);
+        const std::uint64_t offset = file.header.data_offset + begin_bytes - file.begin_bytes;
+        const std::size_t found = read_fully_at(descriptor.number(), offset, destination, path);
+        if (found == destination.size()) return;
+        throw Error(ErrorCode::bad_file, fmt::format("{}: offset {}: {} bytes needed, {} found; it has become shorter",
+                                                     printable_path(path), offset, destination.size(), found));
+    }
+
+    const std::span<const fs::path> paths_;
+    const std::span<const SmallFile> files_;
+};
+
+class LoadAll {
+public:
+    LoadAll(const Device& device, std::span<const fs::path> paths, const LoadOptions& options)
+        : device_(device), paths_(paths), options_(options), limits_(transfer_limits(device)), arrays_(paths.size()) {
+        std::uint64_t total = 0;
+        for (const fs::path& path : paths) {
+            std::error_code error;
+            const std::uint64_t size = fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0;
+            sizes_.push_back(error ? 0 : size);  // what is wrong with a file is said when it is opened
+            total += sizes_.back();
+        }
+        meter_.emplace(options.transfer, total, fmt::format("{} files", paths.size()));
+    }
+
+    std::vector<Array> run() {
+        meter_->check();
+        std::vector<SmallFile> small = find_small();
+        for (auto begin = small.begin(); begin != small.end();) {
+            std::uint64_t size = 0;
+            auto end = begin;
+            for (; end != small.end() && (end == begin || size + end->header.data_bytes <= buffer_bytes); ++end) {
+                end->begin_bytes = size;
+                size = (end->end_bytes() + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+            }
+            load_together({begin, end}, size);
+            begin = end;
+        }
+        for (std::size_t index = 0; index < paths_.size(); ++index) {
+            if (is_loaded_[index]) continue;
+            std::uint64_t done = 0;
+            LoadOptions options = options_;
+            options.transfer = forwarded(done, sizes_[index]);
+            arrays_[index] = load(device_, paths_[index], options);
+            meter_->add(sizes_[index] - done);
+        }
+        meter_->finish();
+        return std::move(arrays_);
+    }
+
+private:
+    // The files whose bytes are what becomes of them, and no more than a slot. Others, and those that can't be read, are left to
+    // be loaded one by one.
+    std::vector<SmallFile> find_small() {
+        std::vector<std::optional<SmallFile>> found(paths_.size());
+        is_loaded_.assign(paths_.size(), false);
+        if (!options_.ranges.empty() || options_.shareable) return {};
+        std::atomic<std::size_t> taken{0};
+        ThreadGroup group;
+        const auto find = [&] {
+            for (std::size_t index = taken++; index < paths_.size() && !group.has_failed(); index = taken++) {
+                if (sizes_[index] == 0 || sizes_[index] > limits_.slot_bytes) continue;
+                try {
+                    SmallFile file{index, read_header(paths_[index]), {}};
+                    file.type = item_type(file.header, paths_[index].native(), options_.as);
+                    const DType dtype = loaded_as(file.type, file.header).dtype;
+                    if (file.header.data_bytes != 0 && improper_reason(dtype, file.type.swapped).empty())
+                        found[index] = std::move(file);
+                } catch (const Error&) {
+                    continue;
+                }
+            }
+        };
+        group.run(static_cast<unsigned>(std::clamp<std::size_t>(paths_.size() / 8, 1, limits_.readers)), find,
+                  device_.info().numa_node);
+        std::vector<SmallFile> small;
+        for (std::optional<SmallFile>& file : found) {
+            if (file) small.push_back(*std::move(file));
+        }
+        if (small.size() < 2) small.clear();
+        return small;
+    }
+
+    void load_together(std::span<const SmallFile> files, std::uint64_t size_bytes) {
+        const Buffer buffer(device_, static_cast<std::size_t>(size_bytes), options_.kind);
+        SmallFilesSource source(paths_, files);
+        std::uint64_t done = 0, file_bytes = 0;
+        for (const SmallFile& file : files)
+            file_bytes += sizes_[file.index];
+        load_bytes(source, Array(buffer, uint8, {static_cast<std::int64_t>(size_bytes)}), forwarded(done, file_bytes));
+        for (const SmallFile& file : files) {
+            const Loaded loaded = loaded_as(file.type, file.header);
+            Array array(buffer, loaded.dtype, loaded.shape, loaded.strides_bytes, static_cast<std::size_t>(file.begin_bytes));
+            array.set_residency(ZeroCopy::no,
+                                fmt::format("{}, loaded from {}", array.residency(), printable_path(paths_[file.index])));
+            arrays_[file.index] = std::move(array);
+            is_loaded_[file.index] = true;
+        }
+        meter_->add(file_bytes - done);
+        meter_->report();
+    }
+
+    // Options of a part of the whole, whose bytes are added to `done_bytes` as well as to the whole's; `most_bytes` of them,
+    // since what lies between files counts for the part alone.
+    TransferOptions forwarded(std::uint64_t& done_bytes, std::uint64_t most_bytes) {
+        TransferOptions options{.stop = options_.transfer.stop};
+        if (options_.transfer.progress) {
+            options.progress = [this, &done_bytes, most_bytes](const Progress& progress) {
+                const std::uint64_t now = std::min(progress.done_bytes, most_bytes);
+                meter_->add(now - done_bytes);
+                done_bytes = now;
+                meter_->report();
+            };
+        }
+        return options;
+    }
+
+    const Device& device_;
+    const std::span<const fs::path> paths_;
+    const LoadOptions& options_;
+    const TransferLimits limits_;
+    std::vector<std::uint64_t> sizes_;
+    std::vector<Array> arrays_;
+    std::vector<bool> is_loaded_;
+    std::optional<Meter> meter_;
+};
 
 }  // namespace
 
-std::vector<Array> load_all(const Device& device, std::span<const std::filesystem::path> paths, const LoadOptions& options) {
-    const TransferLimits limits = transfer_limits(device);
-    std::vector<std::uint64_t> sizes;
-    std::vector<std::size_t> small, large;
-    std::uint64_t total = 0;
-    for (const std::filesystem::path& path : paths) {
-        sizes.push_back(size_of(path));
-        total += sizes.back();
-        (sizes.back() <= limits.slot_bytes ? small : large).push_back(sizes.size() - 1);
-    }
-    Meter meter(options.transfer, total, fmt::format("{} files", paths.size()));
-    std::vector<Array> arrays(paths.size());
-    LoadOptions each = options;
-    each.transfer = {.stop = options.transfer.stop};
-
-    // A file of one slot keeps one reader busy; most of its time goes into opening it and waiting for the device.
-    ThreadGroup group;
-    std::atomic<std::size_t> taken{0};
-    const auto load_some = [&] {
-        for (std::size_t next = taken++; next < small.size() && !group.has_failed(); next = taken++) {
-            const std::size_t index = small[next];
-            meter.check();
-            arrays[index] = load(device, paths[index], each);
-            meter.add(sizes[index]);
-            if (group.is_caller()) meter.report();
-        }
-    };
-    group.run(static_cast<unsigned>(std::clamp<std::size_t>(small.size(), 1, limits.readers)), load_some,
-              device.info().numa_node);
-
-    // A larger one keeps them all busy by itself.
-    for (const std::size_t index : large) {
-        std::uint64_t done = 0;
-        if (options.transfer.progress) {
-            each.transfer.progress = [&](const Progress& progress) {
-                meter.add(progress.done_bytes - done);
-                done = progress.done_bytes;
-                meter.report();
-            };
-        }
-        arrays[index] = load(device, paths[index], each);
-        meter.add(sizes[index] - std::min(done, sizes[index]));
-    }
-    meter.finish();
-    return arrays;
+std::vector<Array> load_all(const Device& device, std::span<const fs::path> paths, const LoadOptions& options) {
+    return LoadAll(device, paths, options).run();
 }
 
 }  // namespace tandem::npy

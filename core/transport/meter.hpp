@@ -17,6 +17,7 @@ public:
     Meter(const TransferOptions& options, std::uint64_t total_bytes, std::string name = {})
         : options_(options), total_bytes_(total_bytes), name_(std::move(name)) {}
 
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
     void add(std::uint64_t bytes) noexcept { done_bytes_ += bytes; }
 
     /// Throws `cancelled` where the caller has asked for the end.

@@ -61,6 +61,7 @@ public:
     }
 
     void run(const StreamFunction& function, Meter& meter) {
+        name_ = meter.name();
         std::thread loader([this] { attempt([this] { load(); }); });
         std::thread saver;
         if (output_.sink != nullptr) {
@@ -175,7 +176,7 @@ private:
         std::uint64_t total = 0;
         for (const Array& array : sets_[0].inputs)
             total += row_bytes(array) * static_cast<std::uint64_t>(chunking_.total_length - chunking_.begin);
-        Meter meter(side_options_, total);
+        Meter meter(side_options_, total, name_);
         run_loads(device_, next, total, meter);
     }
 
@@ -245,7 +246,7 @@ private:
             return job;
         };
         Meter meter(side_options_,
-                    row_bytes(sets_[0].output) * static_cast<std::uint64_t>(chunking_.total_length - chunking_.begin));
+                    row_bytes(sets_[0].output) * static_cast<std::uint64_t>(chunking_.total_length - chunking_.begin), name_);
         run_saves(device_, next, output_.sink->is_sequential(), meter);
         change([&] { is_saved_ = true; });
     }
@@ -266,6 +267,7 @@ private:
     const Chunking& chunking_;
     const ChunkOutput& output_;
     TransferOptions side_options_;
+    std::string name_;  // for messages
     const bool visible_;
     const std::int64_t chunks_;
     std::array<Set, Chunking::sets> sets_;

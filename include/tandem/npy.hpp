@@ -68,9 +68,10 @@ Array load(const Device& device, const File& file, const LoadOptions& options = 
 Array load(const Device& device, const std::filesystem::path& path, const LoadOptions& options = {});
 
 /// The arrays in the files at `paths`, in their order: many small files in much less time than one after the other, since several
-/// are opened and read at once. Each has memory of its own; `options` hold for each. No more files are open at a time than the
-/// device's transfers have readers. Progress counts the files' bytes. Waits; all of them or, where one fails, none: throws as
-/// `load`.
+/// are opened and read at once, and go to the device together. Files of up to a slot of the device's transfers share memory, 64
+/// MiB at most, which is given back when the last array in it goes; those that are larger, are swapped or made proper on the
+/// device, or of which `options.ranges` name a part, have their own. No more files are open at a time than the transfers have
+/// readers. Progress counts the files' bytes. Waits; all of them or, where one fails, none: throws as `load`.
 std::vector<Array> load_all(const Device& device, std::span<const std::filesystem::path> paths, const LoadOptions& options = {});
 
 /// The array in `file` itself, in place where the device can: as pageable memory where the device reads that, else as a

@@ -146,9 +146,11 @@ __kernel void huge(__global float* out) {
     }
     CHECK_ERROR(ErrorCode::invalid_argument, "this kernel may have",
                 queue.launch(own, 32, {write(out), local(most)}, {.group = 32}));
-    queue.launch(kernel, 32, {write(out), local(most)}, {.group = 32});
+    // An OpenCL driver may need some of it for itself, and tells nobody how much.
+    const auto enough = [](std::size_t size) { return is_on("cuda") ? size : size / 2; };
+    queue.launch(kernel, 32, {write(out), local(enough(most))}, {.group = 32});
     CHECK(values_of<float>(out)[0] == 1.0F);
-    queue.launch(own, 32, {write(out), local(static_cast<std::size_t>(own.info().max_local_bytes))}, {.group = 32});
+    queue.launch(own, 32, {write(out), local(enough(static_cast<std::size_t>(own.info().max_local_bytes)))}, {.group = 32});
     CHECK(values_of<float>(out)[0] == 2.0F);
     if (is_on("cuda")) {
         // Parts of one region.

@@ -222,8 +222,36 @@ TEST_CASE("many files at once") {
     CHECK(told.back().done_bytes == total);
     CHECK(told.back().total_bytes == total);
     CHECK(npy::load_all(device(), {}).empty());
+    // One that stays does not need the others, nor their files.
+    for (const std::filesystem::path& path : paths)
+        std::filesystem::remove(path);
+    const Array kept = npy::load_all(device(), std::vector{counting_file(folder, {3, 5}, true), folder / "counting.npy"})[1];
+    CHECK(kept.shape() == Shape{3, 5});
+    CHECK(kept.is_dense(Order::fortran));
+    CHECK(to_vector<std::int32_t>(queue, kept) == std::vector{0, 3, 6, 9, 12, 1, 4, 7, 10, 13, 2, 5, 8, 11, 14});
+
+    // What has to be made proper, and parts, by themselves.
+    std::string header = npy::format_header(float64, {40}, false);
+    header.replace(header.find('<'), 1, ">");
+    std::string bytes(40 * 8, '\0');
+    for (std::size_t i = 0; i < 40; ++i)
+        bytes[i * 8] = '\x40';  // 2.0
+    folder.write("swapped.npy", header + bytes);
+    folder.write("bools.npy", npy::format_header(boolean, {5}, false) + std::string("\0\1\2\0\xff", 5));
+    const std::vector<Array> mixed = npy::load_all(
+        device(), std::vector{folder / "bools.npy", folder / "counting.npy", folder / "swapped.npy", folder / "bools.npy"});
+    CHECK(to_vector<std::uint8_t>(queue, mixed[0].view_as(uint8)) == std::vector<std::uint8_t>{0, 1, 1, 0, 1});
+    CHECK(mixed[1].count() == 15);
+    CHECK(to_vector<double>(queue, mixed[2]) == std::vector<double>(40, 2.0));
+    CHECK(to_vector<std::uint8_t>(queue, mixed[3].view_as(uint8)) == std::vector<std::uint8_t>{0, 1, 1, 0, 1});
+    const std::vector<Array> parts =
+        npy::load_all(device(), std::vector{folder / "counting.npy", folder / "counting.npy"}, {.ranges = {{1, 2}}});
+    CHECK(parts[1].shape() == Shape{1, 5});
+    CHECK(to_vector<std::int32_t>(queue, parts[1]) == std::vector{1, 4, 7, 10, 13});
 
     folder.write("broken.npy", "no array");
+    for (std::filesystem::path& path : paths)
+        path = folder / "counting.npy";
     std::vector<std::filesystem::path> with_broken = paths;
     with_broken.insert(with_broken.begin() + 4, folder / "broken.npy");
     CHECK_ERROR(ErrorCode::bad_file, "broken.npy", (void)npy::load_all(device(), with_broken));
