@@ -32,7 +32,7 @@ ExternalMemoryFunctions::ExternalMemoryFunctions(cl_device_id device) {
     if (api().clGetExtensionFunctionAddressForPlatform == nullptr || !imports_file_descriptors(device)) return;
     const auto find = [&](auto& function, const char* name) {
         void* address = api().clGetExtensionFunctionAddressForPlatform(platform, name);
-        std::memcpy(&function, &address, sizeof function);
+        std::memcpy(&function, &address, sizeof address);
     };
     find(acquire, "clEnqueueAcquireExternalMemObjectsKHR");
     find(release, "clEnqueueReleaseExternalMemObjectsKHR");

@@ -18,10 +18,10 @@ struct FenceBlock {
 
     /// Raises the counter and wakes who waits.
     void raise(std::uint64_t to) noexcept;
-    /// Notes that the work before `value` failed.
-    void fail(std::uint64_t value) noexcept;
+    /// Notes that the work before `at` failed.
+    void fail(std::uint64_t at) noexcept;
     void wake() noexcept;
-    [[nodiscard]] bool has_failed(std::uint64_t value) const noexcept;
+    [[nodiscard]] bool has_failed(std::uint64_t at) const noexcept;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
