@@ -17,6 +17,8 @@
 namespace tandem::expression {
 namespace {
 
+// The words of the dialect that the kernels of all backends are written in, and macros for three compilers.
+// NOLINTBEGIN(readability-identifier-naming,readability-static-definition-in-anonymous-namespace,bugprone-signed-char-misuse)
 using b1 = std::uint8_t;
 using i8 = std::int8_t;
 using i16 = std::int16_t;
@@ -290,6 +292,7 @@ constexpr HostLoops make_loops() {
     loops.stores[static_cast<std::size_t>(DType::dtype)] = &store<T, DType::dtype>;
     FOR_EACH_REAL(MOVE) FOR_EACH_COMPLEX(MOVE) MOVE(float16, f32) MOVE(bfloat16, f32)
         // clang-format on
+// NOLINTEND(readability-identifier-naming,readability-static-definition-in-anonymous-namespace,bugprone-signed-char-misuse)
         loops.stream = &stream;
     loops.end_streams = &end_streams;
     return loops;
