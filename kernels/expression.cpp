@@ -232,10 +232,11 @@ constexpr HostLoops make_loops() {
 #define SET(op, dtype, function) set(StepOp::op, DType::dtype, loop_for<&function>(&function));
 #define SET_SELECT(dtype, T) set(StepOp::select, DType::dtype, &ternary<&td_where_##T, T>);
 #define SET_EQUALITY(dtype, T) SET(equal, dtype, td_eq_##T) SET(not_equal, dtype, td_ne_##T)
-#define SET_ORDER(dtype, T)                                                                               \
-    SET(less, dtype, td_lt_##T)                                                                           \
-    SET(less_equal, dtype, td_le_##T) SET(greater, dtype, td_gt_##T) SET(greater_equal, dtype, td_ge_##T) \
-        SET(minimum, dtype, td_min_##T) SET(maximum, dtype, td_max_##T)
+#define SET_ORDER(dtype, T)           \
+    SET(less, dtype, td_lt_##T)       \
+    SET(less_equal, dtype, td_le_##T) \
+    SET(greater, dtype, td_gt_##T)    \
+    SET(greater_equal, dtype, td_ge_##T) SET(minimum, dtype, td_min_##T) SET(maximum, dtype, td_max_##T)
 #define SET_BITS(dtype, T) \
     SET(bit_and, dtype, td_and_##T) SET(bit_or, dtype, td_or_##T) SET(bit_xor, dtype, td_xor_##T) SET(invert, dtype, td_not_##T)
 #define SET_ARITHMETIC(dtype, T) \
@@ -246,18 +247,19 @@ constexpr HostLoops make_loops() {
 #define SET_INTEGER(dtype, T) \
     SET_ARITHMETIC(dtype, T)  \
     SET_DIVISION(dtype, T) SET_BITS(dtype, T) SET(shift_left, dtype, td_shl_##T) SET(shift_right, dtype, td_shr_##T)
-#define SET_FUNCTIONS(dtype, T)                                                                        \
-    SET(divide, dtype, td_div_##T)                                                                     \
-    SET(square_root, dtype, td_sqrt_##T)                                                               \
-    SET(exponential, dtype, td_exp_##T) SET(logarithm, dtype, td_log_##T) SET(sine, dtype, td_sin_##T) \
-        SET(cosine, dtype, td_cos_##T)
-#define SET_FLOAT(dtype, T)                                                                                      \
-    SET_ARITHMETIC(dtype, T)                                                                                     \
-    SET_DIVISION(dtype, T)                                                                                       \
-    SET_FUNCTIONS(dtype, T)                                                                                      \
-    SET(tangent, dtype, td_tan_##T)                                                                              \
-    SET(hyperbolic_tangent, dtype, td_tanh_##T) SET(floor, dtype, td_floor_##T) SET(ceiling, dtype, td_ceil_##T) \
-        SET(truncate, dtype, td_trunc_##T) SET(round, dtype, td_round_##T)
+#define SET_FUNCTIONS(dtype, T)          \
+    SET(divide, dtype, td_div_##T)       \
+    SET(square_root, dtype, td_sqrt_##T) \
+    SET(exponential, dtype, td_exp_##T)  \
+    SET(logarithm, dtype, td_log_##T) SET(sine, dtype, td_sin_##T) SET(cosine, dtype, td_cos_##T)
+#define SET_FLOAT(dtype, T)                     \
+    SET_ARITHMETIC(dtype, T)                    \
+    SET_DIVISION(dtype, T)                      \
+    SET_FUNCTIONS(dtype, T)                     \
+    SET(tangent, dtype, td_tan_##T)             \
+    SET(hyperbolic_tangent, dtype, td_tanh_##T) \
+    SET(floor, dtype, td_floor_##T)             \
+    SET(ceiling, dtype, td_ceil_##T) SET(truncate, dtype, td_trunc_##T) SET(round, dtype, td_round_##T)
 #define SET_COMPLEX(dtype, T)        \
     SET_ARITHMETIC(dtype, T)         \
     SET_FUNCTIONS(dtype, T)          \
@@ -292,7 +294,7 @@ constexpr HostLoops make_loops() {
     loops.stores[static_cast<std::size_t>(DType::dtype)] = &store<T, DType::dtype>;
     FOR_EACH_REAL(MOVE) FOR_EACH_COMPLEX(MOVE) MOVE(float16, f32) MOVE(bfloat16, f32)
         // clang-format on
-// NOLINTEND(readability-identifier-naming,readability-static-definition-in-anonymous-namespace,bugprone-signed-char-misuse)
+        // NOLINTEND(readability-identifier-naming,readability-static-definition-in-anonymous-namespace,bugprone-signed-char-misuse)
         loops.stream = &stream;
     loops.end_streams = &end_streams;
     return loops;

@@ -84,7 +84,8 @@ constexpr std::string_view function_name(StepOp op) noexcept {
     case StepOp::name:       \
         return text;
         TANDEM_FOR_EACH_BINARY_STEP(TANDEM_X)
-        TANDEM_FOR_EACH_COMPARISON_STEP(TANDEM_X) TANDEM_FOR_EACH_UNARY_STEP(TANDEM_X)
+        TANDEM_FOR_EACH_COMPARISON_STEP(TANDEM_X)
+        TANDEM_FOR_EACH_UNARY_STEP(TANDEM_X)
 #undef TANDEM_X
             case StepOp::select : return "where";
         default:
