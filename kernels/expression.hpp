@@ -80,6 +80,7 @@ inline constexpr int step_op_count = static_cast<int>(StepOp::load) + 1;
 /// The part of the functions' names that says the operation; empty for those that have none.
 constexpr std::string_view function_name(StepOp op) noexcept {
     switch (op) {
+// clang-format off: it takes macros that end in no semicolon for statements
 #define TANDEM_X(name, text) \
     case StepOp::name:       \
         return text;
@@ -87,7 +88,9 @@ constexpr std::string_view function_name(StepOp op) noexcept {
         TANDEM_FOR_EACH_COMPARISON_STEP(TANDEM_X)
         TANDEM_FOR_EACH_UNARY_STEP(TANDEM_X)
 #undef TANDEM_X
-            case StepOp::select : return "where";
+        // clang-format on
+        case StepOp::select:
+            return "where";
         default:
             return {};
     }

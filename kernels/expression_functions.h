@@ -7,6 +7,8 @@
 // f32, c128 needs f64), and one of the macros at the end for each conversion.
 //
 // Functions are named td_OPERATION_TYPE. Integers wrap modulo 2^n; what else NumPy defines holds as NumPy has it.
+//
+// clang-format off: it counts each macro's backslashes by those of its neighbours
 
 #define TD_COMPARE_EQUALITY(T)                             \
     TD_FN b1 td_eq_##T(T a, T b) { return (b1)(a == b); } \
