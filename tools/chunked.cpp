@@ -76,13 +76,16 @@ void stream_over(const StreamInput& input, const std::string& operation, const S
     const MappedFile& file = input.file();
     if (interrupted_run(file)) summary.note(fmt::format("{}: an interrupted run is finished", printable_path(file.path())));
     Queue queue(device);
+    const WritingGuard guard(file.path());
     try {
         stream_in_place(queue, input, operation, function, stream_options(options, what));
     } catch (const Error& error) {
         // Not where there was a reason to leave the journal of another run alone.
         if (error.code() == ErrorCode::bad_file || !interrupted_run(file)) throw;
-        throw Error(error.code(), fmt::format("{}; the file is partly changed, and the same command finishes that", error.what()),
-                    error.native_code());
+        const std::string text = fmt::format("{}; the file is partly changed, and the same command finishes that", error.what());
+        // The guard's end is the process's then.
+        if (is_interrupted()) print_error(fmt::format("tandem: {}: {}", printable_path(file.path()), text));
+        throw Error(error.code(), text, error.native_code());
     }
     summary.print(options, what, device, 2 * bytes_of(input));
 }

@@ -88,8 +88,12 @@ void guard_mapped_files(const std::string& job) {
     std::signal(SIGBUS, on_bus_error);
 }
 
+bool is_interrupted() noexcept {
+    return interrupted_by != 0;
+}
+
 void check_interrupt() {
-    if (interrupted_by != 0) throw Error(ErrorCode::io, "interrupted");
+    if (is_interrupted()) throw Error(ErrorCode::io, "interrupted");
 }
 
 WritingGuard::WritingGuard(const std::filesystem::path& path) {

@@ -18,6 +18,9 @@ void guard_mapped_files(const std::string& job);
 /// Throws io where an interrupt has come while a `WritingGuard` lived.
 void check_interrupt();
 
+/// Whether one has come.
+bool is_interrupted() noexcept;
+
 /// While one lives, an interrupt waits until what it protects is cleaned up. Pipes and terminals have nothing to clean up, and
 /// writing to them may take for ever: they are not protected.
 class WritingGuard {

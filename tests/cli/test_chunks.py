@@ -119,6 +119,30 @@ def test_a_killed_run_in_place_is_finished(tmp_path, device):
 
 
 @each_device
+def test_an_interrupted_run_in_place_says_how_it_goes_on(tmp_path, device):
+    path = tmp_path / "a.npy"
+    for attempt in range(20):
+        values = np.arange(8_000_000, dtype="f8") + attempt
+        np.save(path, values)
+        start = path.stat().st_size - values.nbytes
+        process = subprocess.Popen([COMMAND, "double", path, "--in-place", *STREAM, "--stream-memory", "48MB", "--device", device],
+                                   stderr=subprocess.PIPE)
+        while process.poll() is None and np.memmap(path, "f8", "r", start)[1] == values[1]:
+            time.sleep(0.0005)
+        process.send_signal(signal.SIGINT)
+        message = process.communicate()[1].decode()
+        if journal_of(path).exists():
+            break
+    else:
+        pytest.fail("every run was over before it was interrupted")
+    assert process.returncode == -signal.SIGINT
+    assert message == f"tandem: {path}: interrupted; the file is partly changed, and the same command finishes that\n"
+    succeed("double", path, "--in-place", *STREAM, device=device)
+    assert_same(np.load(path), 2 * values)
+    assert list(contents(tmp_path)) == [pathlib.Path("a.npy")]
+
+
+@each_device
 def test_interrupts_and_a_full_disk_leave_the_old_output(tmp_path, device):
     path, out = tmp_path / "a.npy", tmp_path / "out.npy"
     np.save(path, np.arange(8_000_000.0))
