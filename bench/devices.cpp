@@ -33,6 +33,14 @@ struct Plan {
     int rounds = 5;
 };
 
+// Whether everything that was looked at was right; else the program fails.
+bool all_right = true;
+
+const char* right_or_wrong(bool is_right, const char* right) {
+    all_right = all_right && is_right;
+    return is_right ? right : "WRONG";
+}
+
 int number_of(const Device& device) {
     return device.info().index;
 }
@@ -64,7 +72,7 @@ void copies(const Device& from, const Device& to, const Plan& plan) {
     report(job, from.spec(), linked, {static_cast<double>(plan.bytes), 1}, "0.95");
     Queue there(to);
     const bool is_right = to_vector<std::int32_t>(there, destination) == values;
-    fmt::print("what arrived is {}\n", is_right ? "right, each element" : "WRONG");
+    fmt::print("what arrived is {}\n", right_or_wrong(is_right, "right, each element"));
 }
 
 // Runs one function for each device at the same time.
@@ -166,7 +174,8 @@ void one_file(const std::vector<Device>& devices, const Plan& plan) {
         measure(together, plan.rounds);
         report("read one mapped file in place", "both", together, {2 * bytes, 1}, "1.8");
         for (std::size_t i = 0; i < devices.size(); ++i)
-            fmt::print("{}: the sum is {} of {} elements that are 1\n", devices[i].spec(), totals[i], rows * 1024);
+            fmt::print("{}: the sum is {} of {} elements that are 1: {}\n", devices[i].spec(), totals[i], rows * 1024,
+                       right_or_wrong(totals[i] == static_cast<double>(rows * 1024), "right"));
     }
     std::vector<Array> halves(devices.size());
     std::vector<std::function<void()>> loads;
@@ -274,12 +283,12 @@ void other_process(OtherProcess& other, const Device& device, const Plan& plan) 
     std::iota(values.begin(), values.end(), 11);
     const auto check = [&](const char* when) {
         copy(queue, there, here);
-        fmt::print("{} the copy is {}", when, to_vector<std::int32_t>(queue, here) == values ? "right" : "WRONG");
+        fmt::print("{} the copy is {}", when, right_or_wrong(to_vector<std::int32_t>(queue, here) == values, "right"));
         for (std::int32_t& value : values)
             value *= 2;
         twice(queue, there, here);
         fmt::print(", what a kernel makes of it in place {}\n",
-                   to_vector<std::int32_t>(queue, here) == values ? "right" : "WRONG");
+                   right_or_wrong(to_vector<std::int32_t>(queue, here) == values, "right"));
         for (std::int32_t& value : values)
             value /= 2;
     };
@@ -328,6 +337,6 @@ int main(int argc, char** argv) {
         copies(devices[0], devices[1], plan);
         copies(devices[1], devices[0], plan);
         one_file(devices, plan);
-        return 0;
+        return all_right ? 0 : 1;
     });
 }

@@ -6,6 +6,7 @@
 // this device. Failures are thrown as tandem::Error, with the native call's and the native error's name in the message.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/driver_kernel.hpp"
 #include "core/blas_calls.hpp"
+#include "core/driver_kernel.hpp"
 #include "core/mapped_ranges.hpp"
 #include "core/memory_uses.hpp"
 #include "core/posix_file.hpp"
@@ -103,6 +104,9 @@ public:
     MemoryUses uses;
     /// Which parts of it the host looks at.
     MappedRanges mapped;
+    /// Equal for memories that are the same bytes at several addresses; 0 for what was never shared. Such memories begin at the
+    /// same byte.
+    std::atomic<std::uint64_t> shared_identity{0};
     /// False where the host may not write to it, so neither may the device.
     bool is_writable = true;
     /// Caller's memory that this memory stands in for, where the device could not adopt it: views for the host are views of that,

@@ -137,8 +137,11 @@ Overlap overlap(const Array& left, const Array& right) noexcept {
     struct Place {
         std::int64_t start, first, end;
     };
-    const auto placed = [](const Array& array) {
-        const auto memory = static_cast<std::int64_t>(array.memory()->address());
+    // What is shared may be here at several addresses.
+    const std::uint64_t identity = left.memory()->shared_identity;
+    const bool is_alias = identity != 0 && identity == right.memory()->shared_identity;
+    const auto placed = [&](const Array& array) {
+        const auto memory = is_alias ? 0 : static_cast<std::int64_t>(array.memory()->address());
         const ByteRange range = byte_range(array);
         return Place{memory + static_cast<std::int64_t>(array.offset_bytes()), memory + range.first, memory + range.end};
     };

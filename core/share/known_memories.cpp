@@ -1,6 +1,7 @@
 #include "core/share/known_memories.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "core/share/descriptor.hpp"
 
@@ -50,6 +51,7 @@ void KnownMemories::insert(const std::string& name, const std::shared_ptr<driver
     }
     entries_.emplace(name, Entry{memory, device});
     memory->share_name = name;
+    memory->shared_identity = std::hash<std::string>()(name) | 1U;
 }
 
 }  // namespace tandem

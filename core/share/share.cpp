@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
 #include <utility>
 
 #include "core/device_state.hpp"
@@ -77,6 +78,12 @@ SharedMemory take(const Device& device, const ShareDescriptor::State& descriptor
     residency.description = fmt::format("{}, shared by {}", residency.description, exporter_name(descriptor));
     memory->set_residency(std::move(residency));
     return memory;
+}
+
+// One at a time looks for memory and takes it: two at once would each take it, at two addresses.
+std::mutex& attaching() {
+    static std::mutex mutex;
+    return mutex;
 }
 
 // The memory where this process has it on `device` already; null where it has not.
@@ -177,6 +184,7 @@ Array attach(const Device& device, const ShareDescriptor& descriptor) {
             fmt::format("{}: attach of {} {}, {} bytes of {} shared by {}", device.spec(), to_string(state.dtype),
                         to_string(state.shape), state.range.size_bytes, to_string(state.range.method), exporter_name(state)),
             is_host ? "; attach it on a device that can, and copy" : "", [&] {
+                const std::lock_guard lock(attaching());
                 SharedMemory here = find_here(device, state);
                 if (here != nullptr) return here;
                 here = take(device, state);
@@ -234,6 +242,7 @@ Array adopt_device_pointer(const Device& device, std::uint64_t address, DType dt
 
 Array Array::on(const Device& device) const {
     if (device == device_) return *this;
+    const std::lock_guard lock(attaching());
     Array array = *this;
     array.device_ = device;
     if (count_ == 0) return array;

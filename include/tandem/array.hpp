@@ -161,9 +161,10 @@ Array empty_like(const Array& array);
 Array empty_like(const Array& array, MemoryKind kind);
 
 /// Copies elements between arrays of one dtype and shape. On one device the call returns once the copy is queued. Between devices
-/// the call waits for it, and for pending work on both arrays: it goes directly from one CUDA device to another, for arrays dense
-/// in one order, and else through the host in bounded pieces. Throws invalid_argument for differing dtypes or shapes, or partial
-/// overlap. Native calls: cuMemcpyAsync; cuMemcpyPeerAsync, across the devices' own link where there is one; clEnqueueCopyBuffer.
+/// the call waits for it, and for pending work on both arrays, though not for that on what `Array::on` makes of them: it goes
+/// directly from one CUDA device to another, for arrays dense in one order, and else through the host in bounded pieces. Throws
+/// invalid_argument for differing dtypes or shapes, or partial overlap. Native calls: cuMemcpyAsync; cuMemcpyPeerAsync, across
+/// the devices' own link where there is one; clEnqueueCopyBuffer.
 void copy(Queue& queue, const Array& source, const Array& destination);
 
 /// Host memory that holds elements one behind the other: std::vector, std::array, std::span, a C array and the like; not

@@ -98,7 +98,7 @@ struct ShareOptions {
 };
 
 /// A descriptor of the array's memory, all of it, with the array as a view in it. Nothing is copied, and nothing waits: order the
-/// work of the processes by a fence.
+/// work of the processes by a fence. Each descriptor of memory that goes by a file descriptor holds one of its own open.
 ///
 /// Shareable memory is: what `empty_shareable` made or was loaded with `LoadOptions::shareable`, and what was attached by
 /// anything but a handle; and as a handle, memory adopted by `adopt_device_pointer` that is a cuMemAlloc allocation's. Thread

@@ -1,6 +1,7 @@
 #include <sys/mman.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "share_support.hpp"
 
@@ -213,6 +214,29 @@ TEST_CASE("a descriptor reaches no further than the memory that was shared") {
     REQUIRE(::fcntl(small, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     CHECK_ERROR(ErrorCode::bad_file, is_host ? "4000 bytes needed, 3999 found" : "needed", attach_forged(with_file(small)));
     CHECK(elements(array) == indices(1000));
+}
+
+TEST_CASE("shared memory that is here on two devices is one memory") {
+    if (!is_shareable_here() || device().info().backend == "host") return;
+    const Device host = open_device("host");
+    const Array array = shared_indices(1000);
+    const ShareDescriptor descriptor = share(array);
+    if (descriptor.method() != ShareMethod::host_memory) return;
+    std::vector<Array> attached(8);
+    std::vector<std::thread> threads;
+    for (Array& one : attached)
+        threads.emplace_back([&] { one = attach(host, descriptor); });
+    for (std::thread& thread : threads)
+        thread.join();
+    for (const Array& one : attached)
+        CHECK(one.map<std::int32_t>(Access::read).data() == attached[0].map<std::int32_t>(Access::read).data());
+    Queue queue(device());
+    const Array last = attached[0].slice(0, 1, 1000), first = array.slice(0, 0, 999);
+    CHECK_ERROR(ErrorCode::invalid_argument, "overlap in memory", copy(queue, first, last));
+    CHECK_ERROR(ErrorCode::invalid_argument, "overlap in memory", copy(queue, last, first));
+    copy(queue, array.slice(0, 0, 500), attached[0].slice(0, 500, 1000));
+    queue.synchronize();
+    CHECK(elements(array)[499] == elements(array)[999]);
 }
 
 TEST_CASE("device memory of another GPU is not attached") {
