@@ -81,29 +81,29 @@ def test_what_is_not_streamed(tmp_path):
     assert not out.exists()
 
 
-def kill_in_the_middle(command, path, changed):
-    """Starts the command, kills it once it has changed the file, and tells whether it was still at it."""
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    while process.poll() is None and not changed():
-        time.sleep(0.0005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    return journal_of(path).exists()
+def stop_in_the_middle(path, device, number):
+    """Doubles a new file at `path` in place, and sends the signal once it has been changed, until that was before the end; what
+    the elements were, and the process, with what it said."""
+    for attempt in range(20):
+        values = np.arange(8_000_000, dtype="f8") + attempt
+        np.save(path, values)
+        start = path.stat().st_size - values.nbytes
+        process = subprocess.Popen([COMMAND, "double", path, "--in-place", *STREAM, "--stream-memory", "48MB", "--device", device],
+                                   stderr=subprocess.PIPE)
+        # The second element: the first one stays 0.
+        while process.poll() is None and np.memmap(path, "f8", "r", start)[1] == values[1]:
+            time.sleep(0.0005)
+        process.send_signal(number)
+        said = process.communicate()[1].decode()
+        if journal_of(path).exists():
+            return values, process, said
+    return pytest.fail("every run was over before it was stopped")
 
 
 @each_device
 def test_a_killed_run_in_place_is_finished(tmp_path, device):
     path = tmp_path / "a.npy"
-    for attempt in range(20):
-        values = np.arange(8_000_000, dtype="f8") + attempt
-        np.save(path, values)
-        command = [COMMAND, "double", path, "--in-place", *STREAM, "--stream-memory", "48MB", "--device", device]
-        # The second element: the first one stays 0.
-        start = path.stat().st_size - values.nbytes
-        if kill_in_the_middle(command, path, lambda: np.memmap(path, "f8", "r", start)[1] != values[1]):
-            break
-    else:
-        pytest.fail("every run was over before it was killed")
+    values, _, _ = stop_in_the_middle(path, device, signal.SIGKILL)
     found = np.load(path)
     assert ((found == values) | (found == 2 * values)).all() and (found == 2 * values)[1:].any()
     # Others say so instead of taking what is there.
@@ -121,20 +121,7 @@ def test_a_killed_run_in_place_is_finished(tmp_path, device):
 @each_device
 def test_an_interrupted_run_in_place_says_how_it_goes_on(tmp_path, device):
     path = tmp_path / "a.npy"
-    for attempt in range(20):
-        values = np.arange(8_000_000, dtype="f8") + attempt
-        np.save(path, values)
-        start = path.stat().st_size - values.nbytes
-        process = subprocess.Popen([COMMAND, "double", path, "--in-place", *STREAM, "--stream-memory", "48MB", "--device", device],
-                                   stderr=subprocess.PIPE)
-        while process.poll() is None and np.memmap(path, "f8", "r", start)[1] == values[1]:
-            time.sleep(0.0005)
-        process.send_signal(signal.SIGINT)
-        message = process.communicate()[1].decode()
-        if journal_of(path).exists():
-            break
-    else:
-        pytest.fail("every run was over before it was interrupted")
+    values, process, message = stop_in_the_middle(path, device, signal.SIGINT)
     assert process.returncode == -signal.SIGINT
     assert message == f"tandem: {path}: interrupted; the file is partly changed, and the same command finishes that\n"
     succeed("double", path, "--in-place", *STREAM, device=device)
