@@ -104,8 +104,8 @@ public:
     MemoryUses uses;
     /// Which parts of it the host looks at.
     MappedRanges mapped;
-    /// Equal for memories that are the same bytes at several addresses; 0 for what was never shared. Such memories begin at the
-    /// same byte.
+    /// Of `share_name`, for who has no lock: equal for memories that are the same bytes at several addresses; 0 for what was
+    /// never shared. Such memories begin at the same byte.
     std::atomic<std::uint64_t> shared_identity{0};
     /// False where the host may not write to it, so neither may the device.
     bool is_writable = true;

@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "core/adoption.hpp"
@@ -75,9 +75,9 @@ public:
         : device_(device), paths_(paths), options_(options), limits_(transfer_limits(device)), arrays_(paths.size()) {
         std::uint64_t total = 0;
         for (const fs::path& path : paths) {
-            std::error_code error;
-            const std::uint64_t size = fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0;
-            sizes_.push_back(error ? 0 : size);  // what is wrong with a file is said when it is opened
+            struct stat status {};
+            const bool is_file = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+            sizes_.push_back(is_file ? static_cast<std::uint64_t>(status.st_size) : 0);  // opening it says what is wrong with it
             total += sizes_.back();
         }
         meter_.emplace(options.transfer, total, fmt::format("{} files", paths.size()));

@@ -153,14 +153,12 @@ bool is_journal_of(const std::filesystem::path& path, const MappedFile& file) {
 
 // Where the journal of `file` is, or is to be.
 std::filesystem::path place_of_journal(const MappedFile& file) {
-    std::filesystem::path beside = journal_of(file.path());
-    if (is_journal_of(beside, file)) return beside;
-    const std::optional<std::filesystem::path> mark = find_mark(file);
-    if (!mark) return beside;
-    if (is_journal_of(*mark, file)) return *mark;
+    std::optional<std::filesystem::path> found = interrupted_run(file);
+    if (!found) return journal_of(file.path());
+    if (is_journal_of(*found, file)) return *std::move(found);
     throw Error(ErrorCode::bad_file,
                 fmt::format("{}: an interrupted run has left it partly changed, and its journal, {}, is gone or of another file",
-                            printable_path(file.path()), printable_path(*mark)));
+                            printable_path(file.path()), printable_path(*found)));
 }
 
 // Only what a journal may be, whole or just begun, is written over.
