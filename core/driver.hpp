@@ -273,7 +273,7 @@ public:
     /// device's, out_of_range where less is allocated there, unsupported with the reason in a few words: so does the default.
     virtual std::shared_ptr<Memory> adopt_device_memory(std::uint64_t address, std::size_t size_bytes);
     /// How many threads that read a cached file are needed to beat the device's own copies from the file's pages, adopted window
-    /// by window: with fewer, core/ loads files so. 0: never. The default.
+    /// by window, with the readers there are beside them: with fewer, core/ loads files so. 0: never. The default.
     [[nodiscard]] virtual unsigned readers_worth_adopting() const noexcept { return 0; }
     /// Tells the driver how `shared` memory is going to be used. Returns why nothing came of it; empty where it was taken. The
     /// default: no advice is taken.

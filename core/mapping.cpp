@@ -271,4 +271,8 @@ Grant Mapping::drop(std::uint64_t begin_bytes, std::uint64_t end_bytes, std::uin
     return granted();
 }
 
+void map_ahead(const std::byte* begin, std::size_t size_bytes) noexcept {
+    ::madvise(const_cast<std::byte*>(begin), size_bytes, populate_read);
+}
+
 }  // namespace tandem

@@ -65,4 +65,8 @@ private:
     std::size_t huge_page_bytes_ = 0;  // of the hugetlbfs that the file is on; 0 on other filesystems
 };
 
+/// Has pages of a file's mapping mapped ahead of those who read them, where the system can: a hint. `begin` is at a page's
+/// beginning.
+void map_ahead(const std::byte* begin, std::size_t size_bytes) noexcept;
+
 }  // namespace tandem

@@ -8,10 +8,11 @@
 
 #include "core/device_state.hpp"
 #include "core/driver.hpp"
-#include "core/host_block.hpp"
+#include "core/thread_pool.hpp"
 #include "core/transport/loader.hpp"
 #include "core/transport/meter.hpp"
 #include "core/transport/saver.hpp"
+#include "core/transport/window_loader.hpp"
 #include "tandem/error.hpp"
 
 namespace tandem {
@@ -20,8 +21,8 @@ namespace {
 // What is converted at a time: much for a launch, little beside what is on its way.
 constexpr std::size_t job_bytes = std::size_t{64} << 20U;
 
-// Registering costs the same for each byte in windows of 32 to 128 MiB; larger ones keep the device waiting for the first.
-constexpr std::uint64_t window_bytes = std::uint64_t{64} << 20U;
+// What windows are worth their registration for.
+constexpr std::size_t min_windows_bytes = std::size_t{64} << 20U;
 
 // Runs the conversion behind the copies, on a queue of its own.
 class Converter {
@@ -53,70 +54,25 @@ bool is_visible(const Array& array) {
            (array.device().info().shares_host_memory || array.memory()->host_address() != nullptr);
 }
 
-// Waits for what is on its way in the first `queues` load queues. A wait of some length is a quiet one.
-void finish_loads(const Device& device, std::size_t size_bytes, std::size_t queues) {
-    Transport& transport = device.state()->transport;
-    std::vector<std::shared_ptr<driver::Event>> events;
-    for (std::size_t which = 0; which < queues; ++which)
-        events.push_back(transport.load_queue(which)->record());
-    for (const auto& event : events)
-        size_bytes < window_bytes ? event->wait() : wait_quietly(*event);
-    for (std::size_t which = 0; which < queues; ++which)
-        transport.load_queue(which)->reap();
-}
-
-// Fills the array's first bytes by copies that the device makes from the file's own pages, window by window; how many bytes that
-// were. Windows are let go of when the array is full, since that would hold up the copies.
-std::size_t load_by_windows(const MappedFile& file, std::uint64_t offset_bytes, const Array& array, Meter& meter,
-                            Converter& converter, std::size_t item_bytes) {
+// Whether the device is better off copying the file's own pages than waiting for this machine's few processors to read them.
+bool are_windows_better(const MappedFile& file, std::uint64_t offset_bytes, const Array& array) {
     DeviceState& device = *array.device().state();
-    if (file.access() != FileAccess::read || file.in_memory() || array.size_bytes() < window_bytes ||
-        device.transport.limits().readers >= device.native->readers_worth_adopting() ||
-        file.cached_bytes(offset_bytes, array.size_bytes()) < array.size_bytes()) {
-        return 0;
-    }
-    const std::shared_ptr<QueueState> queue = device.transport.load_queue();
-    std::vector<std::shared_ptr<driver::Memory>> windows;
-    std::size_t done = 0;
-    while (done < array.size_bytes()) {
-        meter.check();
-        const std::uint64_t first = offset_bytes + done;
-        const std::uint64_t begin = first / page_bytes() * page_bytes();
-        std::uint64_t end = std::min<std::uint64_t>(begin + window_bytes, offset_bytes + array.size_bytes());
-        end -= (end - offset_bytes) % item_bytes;  // whole items are converted
-        const driver::HostRange range{const_cast<std::byte*>(file.bytes().data()) + begin, end - begin, false, true, false};
-        try {
-            windows.push_back(device.native->adopt(range));
-        } catch (const Error& error) {
-            if (error.code() != ErrorCode::unsupported && error.code() != ErrorCode::out_of_memory) throw;
-            break;  // readers do the rest
-        }
-        windows.back()->owner = std::make_shared<const MappedFile>(file);
-        {
-            QueueState::Submission submission(*queue, end - first);
-            submission.use(windows.back());
-            submission.use(array.memory());
-            submission.native().copy(*array.memory(), array.offset_bytes() + done, *windows.back(), first - begin, end - first);
-        }
-        const std::size_t before = done;
-        done = end - offset_bytes;
-        converter.convert(before, done - before);
-        meter.add(done - before);
-        meter.report();
-    }
-    finish_loads(array.device(), done, 1);
-    device.transport.let_go_later(std::move(windows));
-    return done;
+    return !is_visible(array) && file.access() == FileAccess::read && !file.in_memory() &&
+           array.size_bytes() >= min_windows_bytes &&
+           device.transport.limits().readers < device.native->readers_worth_adopting() &&
+           file.cached_bytes(offset_bytes, array.size_bytes()) == array.size_bytes();
 }
 
-void load_from(Source& source, std::size_t begin_bytes, const Array& array, Meter& meter, Converter& converter,
+// Fills a part of the array with the same part of the source.
+void load_from(Source& source, const ByteRange& part, const Array& array, Meter& meter, Converter& converter,
                std::size_t item_bytes) {
+    if (part.begin_bytes == part.end_bytes) return;
     const std::size_t step = std::max<std::size_t>(1, job_bytes / item_bytes) * item_bytes;
     const bool visible = is_visible(array);
-    std::size_t begun = begin_bytes;
+    std::size_t begun = part.begin_bytes;
     const auto next = [&]() -> std::optional<LoadJob> {
-        if (begun == array.size_bytes()) return {};
-        const std::size_t begin = begun, size = std::min(step, array.size_bytes() - begin);
+        if (begun == part.end_bytes) return {};
+        const std::size_t begin = begun, size = std::min(step, part.end_bytes - begin);
         begun += size;
         LoadJob job{&source, begin, array.memory(), array.offset_bytes() + begin, size};
         std::shared_ptr<HostView> view;
@@ -130,8 +86,9 @@ void load_from(Source& source, std::size_t begin_bytes, const Array& array, Mete
         };
         return job;
     };
-    const std::size_t queues = run_loads(array.device(), next, array.size_bytes() - begin_bytes, meter);
-    if (!visible) finish_loads(array.device(), array.size_bytes() - begin_bytes, queues);
+    const std::size_t size_bytes = part.end_bytes - part.begin_bytes;
+    const std::size_t queues = run_loads(array.device(), next, size_bytes, meter);
+    if (!visible) finish_loads(array.device(), size_bytes, queues);
 }
 
 }  // namespace
@@ -141,7 +98,7 @@ void load_bytes(Source& source, const Array& array, const TransferOptions& optio
     if (array.count() != 0) {
         array.memory()->uses.wait();
         Converter converter(array.device(), conversion);
-        load_from(source, 0, array, meter, converter, conversion.item_bytes);
+        load_from(source, {0, array.size_bytes()}, array, meter, converter, conversion.item_bytes);
         converter.finish();
     }
     meter.finish();
@@ -153,10 +110,16 @@ void load_bytes(const MappedFile& file, std::uint64_t offset_bytes, const Array&
     if (array.count() != 0) {
         array.memory()->uses.wait();
         Converter converter(array.device(), conversion);
-        std::size_t done = 0;
-        if (!is_visible(array)) done = load_by_windows(file, offset_bytes, array, meter, converter, conversion.item_bytes);
+        ByteRange left{0, array.size_bytes()};
+        if (are_windows_better(file, offset_bytes, array)) {
+            const WindowLoad load{file, offset_bytes, array, conversion.item_bytes,
+                                  [&](std::size_t begin, std::size_t size) { converter.convert(begin, size); }};
+            // The caller keeps one processor busy.
+            const unsigned readers = std::min(array.device().state()->transport.limits().readers, available_processors());
+            left = load_by_windows(load, std::max(readers, 1U) - 1, meter);
+        }
         FileSource source(file, offset_bytes);
-        load_from(source, done, array, meter, converter, conversion.item_bytes);
+        load_from(source, left, array, meter, converter, conversion.item_bytes);
         converter.finish();
     }
     meter.finish();
