@@ -146,6 +146,11 @@ void make_proper(const Array& array, bool is_swapped) {
 Buffer adopt_file(const Device& device, const MappedFile& file, std::uint64_t offset_bytes, std::uint64_t size_bytes,
                   const AdoptOptions& options) {
     if (size_bytes == 0) return {device, nullptr, 0, MemoryKind::adopted};
+    if (!file.is_mapped()) {
+        throw Error(ErrorCode::io,
+                    fmt::format("{}: it was opened without a mapping, since the address space has no room for its {} bytes",
+                                printable_path(file.path()), file.size_bytes()));
+    }
     AdoptOptions kept = options;
     using Kept = std::pair<MappedFile, std::shared_ptr<const void>>;
     kept.owner = std::make_shared<const Kept>(file, options.owner);

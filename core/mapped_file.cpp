@@ -67,8 +67,9 @@ std::size_t read_to_end(Mapping& mapping, int descriptor, const std::filesystem:
 }
 
 // Why nothing can be asked of the system for a file without a mapping.
-std::string without_mapping(bool in_memory) {
-    return in_memory ? "not a mapping: the file was read into memory" : "the file has no bytes";
+std::string without_mapping(const MappedFile& file) {
+    if (file.in_memory()) return "not a mapping: the file was read into memory";
+    return file.is_mapped() ? "the file has no bytes" : "not a mapping: the address space has no room for the file";
 }
 
 MapGrants refuse_all(const MapOptions& options, const std::string& reason) {
@@ -93,6 +94,7 @@ struct MappedFile::State {
     Mapping mapping;
     MapGrants grants;
     std::size_t size_bytes = 0;
+    bool is_mapped = true;      // or in memory, or without bytes
     std::string why_in_memory;  // empty for what is mapped
 };
 
@@ -126,6 +128,13 @@ MappedFile MappedFile::open(const std::filesystem::path& path, const MapOptions&
         state->grants = state->mapping.request(options);
         return MappedFile(state);
     }
+    if (map_error == ENOMEM && options.may_stay_unmapped && access != FileAccess::copy_on_write) {
+        state->size_bytes = size;
+        state->is_mapped = false;
+        MappedFile file(state);
+        state->grants = refuse_all(options, without_mapping(file));
+        return file;
+    }
     if (map_error != ENODEV) {
         throw io_error(path, fmt::format("mmap of {} bytes", size), map_error);
     }
@@ -139,8 +148,9 @@ MappedFile MappedFile::open(const std::filesystem::path& path, const MapOptions&
     if (in_memory && access == FileAccess::read_write) {
         throw io_error(path, "mmap to write to the file", map_error);
     }
-    state->grants = refuse_all(options, without_mapping(in_memory));
-    return MappedFile(state);
+    MappedFile file(state);
+    state->grants = refuse_all(options, without_mapping(file));
+    return file;
 }
 
 MappedFile MappedFile::from_memory(std::filesystem::path path, FileAccess access, Mapping content, std::size_t size_bytes,
@@ -164,7 +174,16 @@ FileAccess MappedFile::access() const noexcept {
 }
 
 std::span<const std::byte> MappedFile::bytes() const noexcept {
-    return state_ ? std::span<const std::byte>(state_->mapping.data(), state_->size_bytes) : std::span<const std::byte>();
+    if (!is_mapped() || !state_) return {};
+    return {state_->mapping.data(), state_->size_bytes};
+}
+
+std::uint64_t MappedFile::size_bytes() const noexcept {
+    return state_ ? state_->size_bytes : 0;
+}
+
+bool MappedFile::is_mapped() const noexcept {
+    return !state_ || state_->is_mapped;
 }
 
 std::span<std::byte> MappedFile::writable_bytes() const {
@@ -172,6 +191,7 @@ std::span<std::byte> MappedFile::writable_bytes() const {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: writable bytes of a file that is open for reading only", printable_path(path())));
     }
+    if (!is_mapped()) return {};
     return {state_->mapping.data(), state_->size_bytes};
 }
 
@@ -196,7 +216,7 @@ const MapGrants& MappedFile::grants() const noexcept {
 Grant MappedFile::advise(Advice advice, std::uint64_t offset_bytes, std::uint64_t size_bytes) const {
     const ClampedRange range(offset_bytes, size_bytes, bytes().size());
     if (in_memory() || bytes().empty()) {
-        return {true, false, without_mapping(in_memory())};
+        return {true, false, without_mapping(*this)};
     }
     if (range.begin == range.end) {
         return {true, false, "no byte of the file lies in the range"};
@@ -212,7 +232,7 @@ Grant MappedFile::drop(std::uint64_t offset_bytes, std::uint64_t size_bytes) con
     }
     const ClampedRange range(offset_bytes, size_bytes, bytes().size());
     if (in_memory() || bytes().empty()) {
-        return {true, false, without_mapping(in_memory())};
+        return {true, false, without_mapping(*this)};
     }
     Grant dropped = state_->mapping.drop(range.begin, range.end, bytes().size());
     if (!dropped.granted && grants().lock.granted) {
@@ -222,13 +242,14 @@ Grant MappedFile::drop(std::uint64_t offset_bytes, std::uint64_t size_bytes) con
 }
 
 std::uint64_t MappedFile::cached_bytes(std::uint64_t offset_bytes, std::uint64_t size_bytes) const {
-    const ClampedRange range(offset_bytes, size_bytes, bytes().size());
+    const ClampedRange range(offset_bytes, size_bytes, this->size_bytes());
     if (in_memory() || range.begin == range.end) {
         return range.end - range.begin;
     }
     if (const auto cached = cached_by_cachestat(state_->file.number(), range.begin, range.end)) {
         return *cached;
     }
+    if (!is_mapped()) return range.end - range.begin;
     return cached_by_mincore(state_->mapping.data(), range.begin, range.end, path());
 }
 

@@ -9,10 +9,12 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <climits>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -28,6 +30,9 @@ namespace fs = std::filesystem;
 
 constexpr int max_links = 40;  // the kernel's own bound
 constexpr int max_name_attempts = 100;
+
+// How soon a wait for a pipe's reader notices that it is to end.
+constexpr std::chrono::milliseconds stop_interval{20};
 
 // Where writing to a path leads: a name in a folder, or a descriptor of this process for /dev/stdout and its kind.
 struct Destination {
@@ -160,7 +165,7 @@ int flush_folder(const fs::path& folder) {
 
 }  // namespace
 
-OutputFile::OutputFile(const fs::path& path, bool unnamed) : path_(path) {
+OutputFile::OutputFile(const fs::path& path, const Options& options) : stop_(options.stop), path_(path) {
     const Destination destination = resolve(path);
     target_ = destination.path;
     struct stat status {};
@@ -179,9 +184,7 @@ OutputFile::OutputFile(const fs::path& path, bool unnamed) : path_(path) {
         descriptor_ = ::fcntl(*destination.descriptor, F_DUPFD_CLOEXEC, 0);
     } else if (exists && !S_ISREG(status.st_mode)) {
         direct_ = true;
-        do {
-            descriptor_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
-        } while (descriptor_ < 0 && errno == EINTR);
+        open_special(S_ISFIFO(status.st_mode));
     }
     if (direct_) {
         if (descriptor_ < 0) {
@@ -195,7 +198,7 @@ OutputFile::OutputFile(const fs::path& path, bool unnamed) : path_(path) {
     }
     const fs::path folder = folder_of(target_);
     int error = EOPNOTSUPP;
-    if (unnamed) {
+    if (options.unnamed) {
         descriptor_ = open_unnamed(folder);
         error = descriptor_ < 0 ? errno : 0;
     }
@@ -213,6 +216,31 @@ OutputFile::OutputFile(const fs::path& path, bool unnamed) : path_(path) {
             discard();
             throw io_error(path_, "fchmod", mode_error);
         }
+    }
+}
+
+void OutputFile::open_special(bool is_pipe) {
+    // A pipe that nobody reads can be waited for only in the call to open itself, which no stop would end.
+    const bool asks = is_pipe && stop_.stop_possible();
+    const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY | (asks ? O_NONBLOCK : 0);
+    for (;;) {
+        descriptor_ = ::open(target_.c_str(), flags);
+        if (descriptor_ >= 0 && asks) ::fcntl(descriptor_, F_SETFL, O_WRONLY);
+        if (descriptor_ >= 0 || (errno != EINTR && !(asks && errno == ENXIO))) return;
+        if (stop_.stop_requested()) cancel();
+        if (errno == ENXIO) std::this_thread::sleep_for(stop_interval);
+    }
+}
+
+void OutputFile::cancel() {
+    has_failed_ = true;
+    throw Error(ErrorCode::cancelled, fmt::format("{}: cancelled while nothing reads what is written", printable_path(path_)));
+}
+
+void OutputFile::wait_until_writable() {
+    pollfd ready{.fd = descriptor_, .events = POLLOUT, .revents = 0};
+    while (::poll(&ready, 1, stop_.stop_possible() ? static_cast<int>(stop_interval.count()) : -1) == 0) {
+        if (stop_.stop_requested()) cancel();
     }
 }
 
@@ -262,9 +290,13 @@ void OutputFile::write_at(std::uint64_t offset_bytes, std::span<const std::byte>
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: write: the file is committed, or an earlier write failed", printable_path(path_)));
     }
+    // So much goes into a pipe that can be written to at all, without waiting.
+    const bool asks = direct_ && stop_.stop_possible();
+    const std::size_t most = asks ? PIPE_BUF : bytes.size();
     while (!bytes.empty()) {
+        if (asks) wait_until_writable();
         // A pipe has no offsets, and what /dev/stdout leads to may be appended to by others.
-        const ssize_t count = direct_ ? ::write(descriptor_, bytes.data(), bytes.size())
+        const ssize_t count = direct_ ? ::write(descriptor_, bytes.data(), std::min(bytes.size(), most))
                                       : ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset_bytes));
         if (count >= 0) {
             offset_bytes += static_cast<std::uint64_t>(count);
@@ -273,8 +305,7 @@ void OutputFile::write_at(std::uint64_t offset_bytes, std::span<const std::byte>
         }
         const int error = errno;
         if (error == EAGAIN && direct_) {
-            pollfd ready{.fd = descriptor_, .events = POLLOUT, .revents = 0};
-            ::poll(&ready, 1, -1);
+            wait_until_writable();
         } else if (error != EINTR) {
             has_failed_ = true;  // nothing incomplete can be committed later
             throw io_error(path_, fmt::format("write at offset {}", offset_bytes), error);

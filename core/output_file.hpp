@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "core/transport/sink.hpp"
@@ -26,9 +27,15 @@ namespace tandem {
 /// Native calls: open(O_TMPFILE), fchown, fchmod, pwrite, fsync, linkat, rename, fsync of the folder.
 class OutputFile final : public Sink {
 public:
+    struct Options {
+        /// Ends the waiting for whoever reads a pipe, as it is opened and as it is written to: with cancelled.
+        std::stop_token stop{};
+        /// Without, it uses a hidden file from the start, as on filesystems that have no O_TMPFILE.
+        bool unnamed = true;
+    };
     /// Refuses a directory, a folder that is not there or may not be written to, and a file that may not be written.
-    /// Without `unnamed` it uses a hidden file from the start, as on filesystems that have no O_TMPFILE.
-    explicit OutputFile(const std::filesystem::path& path, bool unnamed = true);
+    explicit OutputFile(const std::filesystem::path& path, const Options& options);
+    explicit OutputFile(const std::filesystem::path& path) : OutputFile(path, Options()) {}
     ~OutputFile() override;
 
     /// Appends `bytes`.
@@ -58,7 +65,11 @@ public:
 
 private:
     void discard() noexcept;
+    void open_special(bool is_pipe);
+    void wait_until_writable();  // throws cancelled
+    [[noreturn]] void cancel();
 
+    const std::stop_token stop_;
     std::filesystem::path path_;       // as the caller named it; for messages
     std::filesystem::path target_;     // where it goes: links resolved
     std::filesystem::path temporary_;  // the hidden file's name, empty while it has none

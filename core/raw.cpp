@@ -48,7 +48,7 @@ Array load_from(const Device& device, const MappedFile& file, DType dtype, const
                     fmt::format("{}: a raw file's elements are {}, and can't be taken as {}", printable_path(file.path()),
                                 to_string(dtype), to_string(*options.as)));
     }
-    const Shape part = shape_of_ranges(shape, options.ranges);
+    const Shape part = shape_of_ranges(printable_path(file.path()), shape, options.ranges);
     Array array =
         options.shareable ? empty_shareable(device, dtype, part, options.kind) : empty(device, dtype, part, options.kind);
     const Region region(shape, Order::c, size_bytes(dtype), options.ranges);
@@ -74,10 +74,14 @@ Array load_from(const Device& device, const MappedFile& file, DType dtype, const
 
 }  // namespace
 
+Array load(const Device& device, const MappedFile& file, DType dtype, const std::optional<Shape>& shape,
+           std::uint64_t offset_bytes, const LoadOptions& options) {
+    return load_from(device, file, dtype, shape_of(file, dtype, shape, offset_bytes), offset_bytes, options);
+}
+
 Array load(const Device& device, const std::filesystem::path& path, DType dtype, const std::optional<Shape>& shape,
            std::uint64_t offset_bytes, const LoadOptions& options) {
-    const MappedFile file = MappedFile::open(path);
-    return load_from(device, file, dtype, shape_of(file, dtype, shape, offset_bytes), offset_bytes, options);
+    return load(device, MappedFile::open(path, {.may_stay_unmapped = true}), dtype, shape, offset_bytes, options);
 }
 
 Array map(const Device& device, const std::filesystem::path& path, DType dtype, const std::optional<Shape>& shape,
@@ -96,7 +100,7 @@ Array map(const Device& device, const std::filesystem::path& path, DType dtype, 
 
 void save(const std::filesystem::path& path, const Array& array, const TransferOptions& transfer) {
     const Array elements = dense(array, DenseOrder::c);
-    OutputFile file(path);
+    OutputFile file(path, {.stop = transfer.stop});
     save_bytes(elements, file, transfer);
     file.commit();
 }

@@ -67,9 +67,9 @@ std::size_t record_bytes_of(std::size_t memory_bytes) {
     return std::clamp(memory_bytes / 8, min_record_bytes, max_record_bytes);
 }
 
-// How the inputs are cut into chunks; `record_bytes` of the memory are for something else.
+// How the inputs are cut into chunks. With a `has_record`, part of the memory is for that: `record_bytes_of`, or one unit.
 Chunking chunking_of(std::span<const StreamInput> inputs, std::size_t output_item_bytes, const Device& device,
-                     const StreamOptions& options, std::size_t record_bytes = 0) {
+                     const StreamOptions& options, bool has_record = false) {
     const StreamInput& first = inputs[0];
     Chunking chunking;
     chunking.order = first.order();
@@ -89,15 +89,18 @@ Chunking chunking_of(std::span<const StreamInput> inputs, std::size_t output_ite
     const std::size_t ring_bytes = transfer_ring_bytes(device);
     const std::size_t row_bytes = item_bytes * static_cast<std::size_t>(row);
     const std::int64_t unit = std::min(length, std::max<std::int64_t>(options.chunk_length, 1));
-    const std::size_t needed = ring_bytes + Chunking::sets * row_bytes * static_cast<std::size_t>(unit);
+    const std::size_t unit_bytes = row_bytes * static_cast<std::size_t>(unit);
+    const std::size_t needed = ring_bytes + Chunking::sets * unit_bytes;
+    const std::size_t record_bytes = has_record ? std::max(record_bytes_of(options.memory_bytes), unit_bytes) : 0;
     if (options.memory_bytes < needed + record_bytes) {
         // The least memory that leaves so much beside an eighth of it.
-        const std::size_t record = record_bytes == 0 ? 0 : std::clamp((needed - 1) / 7, min_record_bytes, max_record_bytes);
+        const std::size_t record =
+            has_record ? std::max(std::clamp((needed - 1) / 7, min_record_bytes, max_record_bytes), unit_bytes) : 0;
         throw Error(
             ErrorCode::invalid_argument,
             fmt::format("stream: memory of {} bytes: {} needed for three chunks of {} {}, the transfer ring of {} bytes{}",
                         options.memory_bytes, needed + record, unit, options.by_rows ? "rows" : "elements", ring_bytes,
-                        record == 0 ? "" : fmt::format(" and a record of {} bytes", record)));
+                        !has_record ? "" : fmt::format(" and a record of {} bytes", record)));
     }
     const std::size_t by_memory = (options.memory_bytes - record_bytes - ring_bytes) / (Chunking::sets * row_bytes);
     const std::size_t by_size = max_chunk_bytes / (largest * static_cast<std::size_t>(row));
@@ -138,14 +141,13 @@ void stream(Queue& queue, std::span<const StreamInput> inputs, const StreamOutpu
                                     to_string(first.shape()), queue.device().spec()));
         }
         const bool fortran = first.order() == Order::fortran;
-        const Array whole = options.by_rows || first.shape().size() == 1 ? *array
-                            : fortran                                    ? array->transpose().reshape({-1})
-                                                                         : array->reshape({-1});
+        const bool is_as_chunked = chunking.shape.size() == array->shape().size();
+        const Array whole = is_as_chunked ? *array : fortran ? array->transpose().reshape({-1}) : array->reshape({-1});
         run_pipeline(queue, chunk_inputs(inputs), chunking, {.array = whole}, function, options.transfer, meter);
     } else if (!to_file) {
         run_pipeline(queue, chunk_inputs(inputs), chunking, {}, function, options.transfer, meter);
     } else {
-        OutputFile file(*output.path());
+        OutputFile file(*output.path(), {.stop = options.transfer.stop});
         if (output.has_header()) {
             const std::string header = npy::format_header(output.dtype(), first.shape(), first.order() == Order::fortran);
             file.write(std::as_bytes(std::span(header)));
@@ -154,7 +156,9 @@ void stream(Queue& queue, std::span<const StreamInput> inputs, const StreamOutpu
         const std::uint64_t start = file.reserve(count * size_bytes(output.dtype()));
         run_pipeline(queue, chunk_inputs(inputs), chunking, {.sink = &file, .sink_offset_bytes = start, .dtype = output.dtype()},
                      function, options.transfer, meter);
+        meter.finish();  // what the caller throws there comes before the file does
         file.commit();
+        return;
     }
     meter.finish();
 }
@@ -170,18 +174,19 @@ void stream_in_place(Queue& queue, const StreamInput& input, const std::string& 
     const std::uint64_t total = bytes_of(inputs);
     Meter meter(options.transfer, total, printable_path(file.path()));
     if (total != 0) {
-        const std::size_t record_bytes = record_bytes_of(options.memory_bytes);
-        Chunking chunking = chunking_of(inputs, 0, queue.device(), options, record_bytes);
+        Chunking chunking = chunking_of(inputs, 0, queue.device(), options, true);
         const std::uint64_t row_bytes = total / static_cast<std::uint64_t>(chunking.total_length);
         const auto unit = static_cast<std::uint64_t>(std::clamp<std::int64_t>(options.chunk_length, 1, chunking.total_length));
         Journal journal(file, {fmt::format("{} {}", operation, to_string(input.dtype())), input.offset_bytes(), total,
-                               row_bytes * unit, record_bytes});
+                               row_bytes * unit, record_bytes_of(options.memory_bytes)});
         chunking.begin = static_cast<std::int64_t>(journal.done_bytes() / row_bytes);
         meter.add(journal.done_bytes());
         run_pipeline(queue, chunk_inputs(inputs), chunking,
                      {.sink = &journal, .sink_offset_bytes = journal.done_bytes(), .dtype = input.dtype(), .is_input = true},
                      function, options.transfer, meter);
+        meter.finish();  // what the caller throws there leaves a run to be finished
         journal.finish();
+        return;
     }
     meter.finish();
 }

@@ -45,15 +45,17 @@ void run(const Options& options) {
     check_is_whole(left);
     check_is_whole(right);
     check_is_whole(output);
+    Summary summary;
     if (options.streams) {
         const std::vector<StreamInput> inputs{open_chunked(left, options), open_chunked(right, options)};
         check_pair(left, inputs[0], right, inputs[1]);
+        for (const Input* input : {&left, &right})
+            summary.note_trailing_bytes(*input, options.raw, "left out");
         stream_to(
             output, inputs, [](Queue& queue, std::span<const Array> in, const Array& out) { add(queue, in[0], in[1], out); },
-            options, open_device(options), fmt::format("{} + {} -> {}", left.name, right.name, output.name));
+            options, open_device(options), fmt::format("{} + {} -> {}", left.name, right.name, output.name), summary);
         return;
     }
-    Summary summary;
     const Device device = open_device(options);
     const Array a = load(device, left, options.raw, options.strict, options.memory);
     const Array b = load(device, right, options.raw, options.strict, options.memory);

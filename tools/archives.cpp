@@ -37,10 +37,10 @@ void open_archive(Input& input) {
 
 void refuse_whole_archive(const Input& input) {
     const std::vector<npz::Member>& members = input.archive->members();
-    throw Error(ErrorCode::invalid_argument,
-                members.empty() ? fmt::format("{}: an archive without members", input.name)
-                                : fmt::format("{}: an archive, with the members {}; name one as {}:MEMBER", input.name,
-                                              npz::member_list(members), printable(input.path.filename().native())));
+    throw Error(ErrorCode::invalid_argument, members.empty()
+                                                 ? fmt::format("{}: an archive without members", input.name)
+                                                 : fmt::format("{}: an archive, with the members {}; name one as {}:MEMBER",
+                                                               input.name, npz::member_list(members), short_name(input)));
 }
 
 }  // namespace tandem::command

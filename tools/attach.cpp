@@ -14,6 +14,7 @@
 #include "tools/process.hpp"
 #include "tools/published.hpp"
 #include "tools/text.hpp"
+#include "tools/unfinished.hpp"
 
 namespace tandem::command {
 namespace {
@@ -179,7 +180,7 @@ void run(const Options& options) {
         list(published({.timeout = std::chrono::seconds(2)}), options.json);
         return;
     }
-    if (options.output) static_cast<void>(find_output(*options.output, {}));
+    if (options.output) check_is_whole(find_output(*options.output, {}));
     const std::vector<PublishedInfo> infos = published(options.name);
     const bool is_one = !infos.empty() && infos[0].name == options.name;
     if (!is_one && !options.has_work()) {

@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
 constexpr std::uint64_t min_bytes = 4096;
+constexpr std::uint64_t max_bytes = std::uint64_t{1} << 62U;
 constexpr std::uint64_t max_file_bytes = 1024 * mebibyte;
 constexpr std::uint64_t max_write_bytes = 128 * mebibyte;  // what is flushed takes the storage's time
 constexpr std::uint64_t max_gpu_array_bytes = 1024 * mebibyte;
@@ -44,9 +45,9 @@ std::uint64_t whole_elements(std::uint64_t bytes) {
 }
 
 void check_size(const char* option, const std::optional<std::uint64_t>& bytes) {
-    if (bytes && *bytes < min_bytes) {
+    if (bytes && *bytes < min_bytes)
         throw UsageError(fmt::format("{} {}: at least {} bytes are needed", option, *bytes, min_bytes));
-    }
+    if (bytes && *bytes > max_bytes) throw UsageError(fmt::format("{} {}: at most {} bytes", option, *bytes, max_bytes));
 }
 
 // What fits beside others: a host device holds the file's elements twice, and the page cache once more.

@@ -1,6 +1,7 @@
 #include "tools/chunked.hpp"
 
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -34,19 +35,27 @@ StreamInput open_chunked(const Input& input, const ComputeOptions& options, File
     if (!input.field.empty()) {
         throw UsageError(fmt::format("{}: --memory stream does not take fields of structured files", input.name));
     }
+    if (input.archive && input.member && input.archive->find(*input.member).compressed) {
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("{}: it is compressed, and would be inflated into memory as a whole; --memory stream takes stored "
+                        "members, another --memory takes this one",
+                        input.name));
+    }
     // For its checks, whose errors say how to go on.
     const Region region = find_region(input, options.raw, options.strict);
     if (input.is_raw) {
-        return StreamInput::raw(MappedFile::open(input.path, access), region.dtype, options.raw.shape,
-                                options.raw.offset_bytes.value_or(0));
+        return StreamInput::raw(MappedFile::open(input.path, {.access = access, .may_stay_unmapped = true}), region.dtype,
+                                options.raw.shape, options.raw.offset_bytes.value_or(0));
     }
     const bool is_read = access == FileAccess::read;
-    return {is_read ? open_npy(input, options.strict) : npy::File::open(input.path, options.strict, {.access = access}),
+    return {is_read ? open_npy(input, options.strict)
+                    : npy::File::open(input.path, options.strict, {.access = access, .may_stay_unmapped = true}),
             options.raw.dtype};
 }
 
 void stream_to(const Output& output, const std::vector<StreamInput>& inputs, const StreamFunction& function,
-               const ComputeOptions& options, const Device& device, const std::string& what) {
+               const ComputeOptions& options, const Device& device, const std::string& what, const Summary& summary) {
     if (output.member) {
         throw UsageError(
             fmt::format("{}: --memory stream writes .npy and raw files; an archive takes another --memory", output.name));
@@ -58,30 +67,33 @@ void stream_to(const Output& output, const std::vector<StreamInput>& inputs, con
                         ".npy file or another --memory",
                         output.name));
     }
-    const Summary summary;
     Queue queue(device);
     std::uint64_t bytes = bytes_of(inputs[0]);
     for (const StreamInput& input : inputs)
         bytes += bytes_of(input);
-    const WritingGuard guard(output.path);
+    WritingGuard guard(output.path);
     const DType dtype = inputs[0].dtype();
     stream(queue, inputs, output.is_raw ? StreamOutput::raw(output.path, dtype) : StreamOutput(output.path, dtype), function,
            stream_options(options, what));
+    guard.set_done(output.name);
     summary.print(options, what, device, bytes);
 }
 
 void stream_over(const StreamInput& input, const std::string& operation, const StreamFunction& function,
-                 const ComputeOptions& options, const Device& device, const std::string& what) {
-    Summary summary;
+                 const ComputeOptions& options, const Device& device, const std::string& what, Summary& summary) {
     const MappedFile& file = input.file();
-    if (interrupted_run(file)) summary.note(fmt::format("{}: an interrupted run is finished", printable_path(file.path())));
+    const std::optional<std::filesystem::path> earlier = interrupted_run(file);
+    if (earlier && !is_run_under_way(*earlier))
+        summary.note(fmt::format("{}: an interrupted run is finished", printable_path(file.path())));
     Queue queue(device);
-    const WritingGuard guard(file.path());
+    WritingGuard guard(file.path());
     try {
         stream_in_place(queue, input, operation, function, stream_options(options, what));
+        guard.set_done(printable_path(file.path()));
     } catch (const Error& error) {
         // Not where there was a reason to leave the journal of another run alone.
-        if (error.code() == ErrorCode::bad_file || !interrupted_run(file)) throw;
+        const std::optional<std::filesystem::path> journal = interrupted_run(file);
+        if (error.code() == ErrorCode::bad_file || !journal || is_run_under_way(*journal)) throw;
         const std::string text = fmt::format("{}; the file is partly changed, and the same command finishes that", error.what());
         // The guard's end is the process's then.
         if (is_interrupted()) print_error(fmt::format("tandem: {}: {}", printable_path(file.path()), text));

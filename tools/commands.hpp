@@ -17,6 +17,7 @@ void add_add(CLI::App& app, std::function<void()>& job);
 void add_double(CLI::App& app, std::function<void()>& job);
 void add_share(CLI::App& app, std::function<void()>& job);
 void add_attach(CLI::App& app, std::function<void()>& job);
+void add_forget(CLI::App& app, std::function<void()>& job);
 void add_bench(CLI::App& app, std::function<void()>& job);
 
 }  // namespace tandem::command

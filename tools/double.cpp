@@ -5,6 +5,7 @@
 #include <tandem/tandem.hpp>
 
 #include "core/adoption.hpp"
+#include "core/transport/journal.hpp"
 #include "tools/chunked.hpp"
 #include "tools/commands.hpp"
 #include "tools/compute.hpp"
@@ -70,8 +71,10 @@ std::optional<Array> map_region(const Device& device, const Input& input, const 
     std::string why_not = improper_reason(region.dtype, region.swapped);
     try {
         if (why_not.empty()) {
-            return raw::map(device, input.path, uint8, shape_of(region), region.offset_bytes, FileAccess::read_write,
-                            {.require_zero_copy = true});
+            Array bytes = raw::map(device, input.path, uint8, shape_of(region), region.offset_bytes, FileAccess::read_write,
+                                   {.require_zero_copy = true});
+            check_is_same(region.file);
+            return bytes;
         }
     } catch (const Error& error) {
         if (error.code() != ErrorCode::unsupported) throw;
@@ -93,6 +96,8 @@ void run_in_place(const Options& options, const Input& input) {
     Summary summary;
     const Device device = open_device(options);
     const Region region = find_region(input, options.raw, options.strict);
+    const FileDescriptor lock = lock_file(region.file);
+    check_is_whole(input);  // and stays so
     refuse_times(input, region);
     summary.note_trailing_bytes(input, options.raw, "kept");
     naming(input.name, [&] {
@@ -101,7 +106,7 @@ void run_in_place(const Options& options, const Input& input) {
         // Else as bytes, of which those that are doubled are a view: header, byte order, other fields and what follows the data
         // go back as they were.
         const Array bytes = mapped ? *mapped
-                                   : raw::load(device, input.path, uint8, shape_of(region), region.offset_bytes,
+                                   : raw::load(device, region.file, uint8, shape_of(region), region.offset_bytes,
                                                {.kind = options.result_memory()});
         const Array elements = double_elements(region, bytes, summary);
         if (mapped) {
@@ -118,20 +123,24 @@ void run_streaming(const Options& options, const Input& input) {
     const StreamFunction function = [](Queue& queue, std::span<const Array> inputs, const Array& output) {
         twice(queue, inputs[0], output);
     };
+    Summary summary;
     if (options.in_place) {
         refuse_times(input, find_region(input, options.raw, options.strict));
         const StreamInput in = open_chunked(input, options, FileAccess::read_write);
+        summary.note_trailing_bytes(input, options.raw, "kept");
         const Device device = open_device(options);
-        naming(input.name,
-               [&] { stream_over(in, "double", function, options, device, fmt::format("2 x {} in place", input.name)); });
+        naming(input.name, [&] {
+            stream_over(in, "double", function, options, device, fmt::format("2 x {} in place", input.name), summary);
+        });
         return;
     }
     check_is_whole(input);
     const Output output = find_output(*options.output, {&input});
     check_is_whole(output);
     const std::vector<StreamInput> inputs{open_chunked(input, options)};
+    summary.note_trailing_bytes(input, options.raw, "left out");
     const Device device = open_device(options);
-    stream_to(output, inputs, function, options, device, fmt::format("2 x {} -> {}", input.name, output.name));
+    stream_to(output, inputs, function, options, device, fmt::format("2 x {} -> {}", input.name, output.name), summary);
 }
 
 // The new file takes the old one's place, which only files with a name have.
@@ -149,16 +158,16 @@ void run(const Options& options) {
     if (options.in_place) check_place(input);
     identify(input, options.raw);
     check_raw_options(options.raw, {&input});
+    if (options.in_place && input.archive) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: a whole file can be replaced in place, an archive's member can't; use -o", input.name));
+    }
     if (options.streams) {
         run_streaming(options, input);
         return;
     }
     check_is_whole(input);
     if (options.in_place) {
-        if (input.archive) {
-            throw Error(ErrorCode::invalid_argument,
-                        fmt::format("{}: a whole file can be replaced in place, an archive's member can't; use -o", input.name));
-        }
         run_in_place(options, input);
     } else {
         run_to_output(options, input);

@@ -182,7 +182,7 @@ std::string why_copied(const Facts& facts) {
 std::vector<Reach> find_reaches(const Facts& facts) {
     std::vector<Reach> reaches;
     const bool is_compressed = facts.member && facts.member->compressed;
-    if (facts.file.path().empty() && !is_compressed) return reaches;
+    if ((facts.file.path().empty() || !facts.file.is_mapped()) && !is_compressed) return reaches;
     std::span<const std::byte> start;
     if (!is_compressed)
         start = facts.file.bytes().subspan(facts.data_offset, std::min<std::uint64_t>(facts.data_bytes, page_bytes()));

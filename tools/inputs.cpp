@@ -151,6 +151,10 @@ std::string with_stream_named(std::string text, const Input& input) {
     return text;
 }
 
+std::string short_name(const Input& input) {
+    return input.is_stream ? input.name : printable(input.path.filename().native());
+}
+
 Input find_input(const std::string& text) {
     if (text.empty()) throw UsageError("the name of an input is empty");
     Input input;
@@ -186,7 +190,7 @@ void check_raw_options(const RawOptions& options, std::initializer_list<const In
 npy::File open_npy(const Input& input, bool strict) {
     try {
         if (input.archive) return input.archive->member(*input.member, strict);
-        return npy::File::open(input.source(), strict);
+        return npy::File::open(input.source(), strict, {.may_stay_unmapped = true});
     } catch (const Error& error) {
         explain(error, input);
     }

@@ -46,6 +46,9 @@ struct Input {
     [[nodiscard]] std::filesystem::path source() const { return stream ? stream->file() : path; }
 };
 
+/// How a member or field of it is named, in a message that begins with the whole name: a file by the name's last part.
+std::string short_name(const Input& input);
+
 /// What `text` names: a file; where there is none of that name, FILE:MEMBER, FILE:FIELD or FILE:MEMBER:FIELD; "-" for standard
 /// input. Nothing is opened or read. A file that is not there is no error yet: opening it tells.
 Input find_input(const std::string& text);

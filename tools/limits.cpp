@@ -28,6 +28,7 @@ namespace {
 
 constexpr std::size_t block_bytes = 4096;  // what O_DIRECT asks for of addresses, offsets and sizes
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20U;
+constexpr std::size_t min_copied_bytes = std::size_t{256} << 20U;
 constexpr std::size_t piece_bytes = std::size_t{4} << 20U;
 
 struct Free {
@@ -136,8 +137,10 @@ Contender memory_copy(std::uint64_t size_bytes, unsigned threads) {
     const auto pair = std::make_shared<Pair>(Pair{touched_memory(bytes), touched_memory(bytes)});
     Contender contender;
     contender.name = "host memory copy";
-    contender.size_bytes = 2 * size_bytes;
-    contender.run = [pair, bytes, threads] {
+    // A short copy would take less time than its threads take to begin.
+    const std::size_t times = std::max<std::size_t>(1, min_copied_bytes / bytes);
+    contender.size_bytes = 2 * times * size_bytes;
+    contender.run = [pair, bytes, threads, times] {
         on_threads(threads, [&](unsigned thread) {
             // Parts begin at whole blocks.
             const auto begin_of = [&](std::size_t part) {
@@ -145,7 +148,8 @@ Contender memory_copy(std::uint64_t size_bytes, unsigned threads) {
             };
             const std::size_t begin = begin_of(thread);
             const std::size_t end = thread + 1 == threads ? bytes : begin_of(std::size_t{thread} + 1);
-            copy_memory(pair->destination.get() + begin, pair->source.get() + begin, end - begin);
+            for (std::size_t i = 0; i < times; ++i)
+                copy_memory(pair->destination.get() + begin, pair->source.get() + begin, end - begin);
         });
     };
     return contender;

@@ -27,9 +27,9 @@ DType number_type(const Input& input, const npy::ItemType& type, const std::vect
                   std::optional<DType> stated) {
     if (!fields.empty()) {
         const std::string outer = input.field.empty() ? std::string() : input.field + ".";
-        refuse(input.name, fmt::format("its items are structured, with the fields {}; name one as {}:{}{}FIELD",
-                                       field_list(fields), printable(input.path.filename().native()),
-                                       input.member ? printable(*input.member) + ":" : "", printable(outer)));
+        refuse(input.name,
+               fmt::format("its items are structured, with the fields {}; name one as {}:{}{}FIELD", field_list(fields),
+                           short_name(input), input.member ? printable(*input.member) + ":" : "", printable(outer)));
     }
     if (!type.dtype) {
         if (type.descr.find('V') == std::string::npos) {
@@ -200,7 +200,7 @@ Array load_raw(const Device& device, const Input& input, const RawOptions& optio
 
 Region find_raw_region(const Input& input, const RawOptions& options, bool strict) {
     Region region;
-    region.file = MappedFile::open(input.path);
+    region.file = MappedFile::open(input.path, {.may_stay_unmapped = true});
     const std::uint64_t file_bytes = region.file.size_bytes();
     if (strict) check_raw_strict(input, options, file_bytes);
     region.dtype = *options.dtype;

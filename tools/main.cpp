@@ -87,6 +87,7 @@ int run(int argc, char** argv) {
     add_double(app, job);
     add_share(app, job);
     add_attach(app, job);
+    add_forget(app, job);
     add_bench(app, job);
     try {
         app.parse(argc, argv);

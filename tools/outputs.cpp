@@ -122,7 +122,8 @@ void OpenOutput::take_space_for(const Array& array) {
 void OpenOutput::save(const Array& array) {
     naming(output_.name, [&] {
         if (output_.member) {
-            npz::write_archive(file_, {{*output_.member, array}}, false, check_interrupt);
+            npz::write_archive(file_, {{*output_.member, array}}, false, [](std::uint64_t) { check_interrupt(); });
+            guard_.set_done(output_.name);
             return;
         }
         const Array elements = dense(array, output_.is_raw ? DenseOrder::c : DenseOrder::any);
@@ -132,6 +133,7 @@ void OpenOutput::save(const Array& array) {
         }
         save_bytes(elements, file_, show_progress(fmt::format("writing {}", output_.name)));
         finish(file_);
+        guard_.set_done(output_.name);
     });
 }
 
@@ -146,15 +148,28 @@ void save(const Array& array, const Output& output) {
     naming(output.name, [&] { OpenOutput(output).save(array); });
 }
 
+void check_is_same(const MappedFile& file) {
+    struct stat opened {
+    }, named{};
+    if (::fstat(file.descriptor(), &opened) == 0 && ::stat(file.path().c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+        opened.st_ino == named.st_ino) {
+        return;
+    }
+    throw Error(ErrorCode::io, fmt::format("{}: another file has taken its place meanwhile; that was left as it is",
+                                           printable_path(file.path())));
+}
+
 void replace_region(const Region& region, const Array& items) {
     const MappedFile& original = region.file;
     const fs::path& path = original.path();
-    const WritingGuard guard(path);
+    WritingGuard guard(path);
     OutputFile file(path);
     append(original, 0, region.offset_bytes, file);
     save_bytes(items, file, show_progress(fmt::format("writing {}", printable(path.native()))));
     append(original, region.offset_bytes + region.size_bytes, original.size_bytes(), file);
+    check_is_same(original);
     finish(file);
+    guard.set_done(printable(path.native()));
 }
 
 }  // namespace tandem::command

@@ -71,6 +71,9 @@ private:
 /// Writes `array` to `output`; it appears complete or not at all. Waits.
 void save(const Array& array, const Output& output);
 
+/// Throws io where the file's name is another file's by now: what was found out about the one must not be done to the other.
+void check_is_same(const MappedFile& file);
+
 /// Replaces the bytes that `region` spans in its file by those of `items`, a dense array of bytes; what stands before
 /// and behind them stays. The new file appears complete or not at all. Waits.
 void replace_region(const Region& region, const Array& items);

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <tandem/error.hpp>
 
+#include "tools/outputs.hpp"
 #include "tools/text.hpp"
 
 namespace tandem::command {
@@ -128,7 +129,9 @@ void InterruptWait::wait() const {
 
 WritingGuard::~WritingGuard() {
     file_is_open = 0;
-    if (interrupted_by != 0) end_by(interrupted_by);
+    if (interrupted_by == 0) return;
+    if (!done_.empty()) print_error(fmt::format("tandem: {}: was complete when the interrupt came", done_));
+    end_by(interrupted_by);
 }
 
 }  // namespace tandem::command

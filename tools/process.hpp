@@ -27,8 +27,13 @@ class WritingGuard {
 public:
     explicit WritingGuard(const std::filesystem::path& path);
     ~WritingGuard();
+    /// The work on `name` is done: an interrupt that came too late to end it ends the process with a line that says so.
+    void set_done(const std::string& name) { done_ = name; }
     WritingGuard(const WritingGuard&) = delete;
     WritingGuard& operator=(const WritingGuard&) = delete;
+
+private:
+    std::string done_;
 };
 
 /// While one lives, an interrupt does not end the process, but is what `wait` waits for: the job of a server is done then.

@@ -17,18 +17,25 @@ std::string text_of(const std::filesystem::path& path) {
     if (!std::filesystem::is_regular_file(path, ignored)) return {};
     std::optional<std::filesystem::path> journal;
     try {
-        journal = interrupted_run(MappedFile::open(path));
+        journal = interrupted_run(MappedFile::open(path, {.may_stay_unmapped = true}));
     } catch (const Error&) {
         return {};  // what reads or writes the file says what is wrong with it
     }
     if (!journal) return {};
+    if (is_run_under_way(*journal)) {
+        return fmt::format("another process is changing it in place, and has got through a part of it; its journal is {}",
+                           printable_path(*journal));
+    }
     if (std::filesystem::exists(*journal, ignored)) {
         return fmt::format(
             "an interrupted run has left it partly changed, and its journal, {}; the same command with --in-place --memory "
-            "stream finishes that",
+            "stream finishes that, and 'tandem forget' takes the file as it is",
             printable_path(*journal));
     }
-    return fmt::format("an interrupted run has left it partly changed, and its journal, {}, is gone", printable_path(*journal));
+    return fmt::format(
+        "an interrupted run has left it partly changed, and its journal, {}, is gone; 'tandem forget' takes the file as "
+        "it is",
+        printable_path(*journal));
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ File::File(MappedFile mapping, Header header, std::string name, std::uint64_t st
 }
 
 std::span<const std::byte> File::bytes() const noexcept {
+    if (!mapping_.is_mapped()) return {};
     return mapping_.bytes().subspan(data_offset_bytes(), header_.data_bytes);
 }
 
@@ -112,7 +113,7 @@ Conversion conversion_to(const Buffer& buffer, DType dtype, bool is_swapped) {
 Array load(const Device& device, const File& file, const LoadOptions& options) {
     const ItemType type = item_type(file, options.as);
     Header part = file.header();
-    part.shape = shape_of_ranges(part.shape, options.ranges);
+    part.shape = shape_of_ranges(printable(file.name()), part.shape, options.ranges);
     const Order order = part.fortran_order ? Order::fortran : Order::c;
     const Region region(file.header().shape, order, type.item_bytes, options.ranges);
     const Buffer buffer = make_buffer(device, static_cast<std::size_t>(region.size_bytes()), options.kind, options.shareable);
@@ -131,7 +132,7 @@ Array load(const Device& device, const File& file, const LoadOptions& options) {
 }
 
 Array load(const Device& device, const std::filesystem::path& path, const LoadOptions& options) {
-    return load(device, File::open(path), options);
+    return load(device, File::open(path, false, {.may_stay_unmapped = true}), options);
 }
 
 Array map(const Device& device, const File& file, const AdoptOptions& options, std::optional<DType> as) {
@@ -204,7 +205,7 @@ void save(const std::filesystem::path& path, const Array& array, std::size_t ali
     const Array elements = dense(array, DenseOrder::any);
     const bool fortran_order = !elements.is_dense(Order::c);
     const std::string header = format_header(elements.dtype(), elements.shape(), fortran_order, alignment);
-    OutputFile file(path);
+    OutputFile file(path, {.stop = transfer.stop});
     file.write(std::as_bytes(std::span(header)));
     save_bytes(elements, file, transfer);
     file.commit();

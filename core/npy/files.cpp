@@ -12,6 +12,7 @@
 
 #include "core/adoption.hpp"
 #include "core/npy/file.hpp"
+#include "core/npy/header.hpp"
 #include "core/posix_file.hpp"
 #include "core/printable.hpp"
 #include "core/transport/file_transfer.hpp"
@@ -29,14 +30,40 @@ constexpr std::uint64_t alignment_bytes = 256;
 // Small files share buffers of so much: enough for few copies, and a last array that stays keeps no more.
 constexpr std::uint64_t buffer_bytes = std::uint64_t{64} << 20U;
 
+// Which file a name stood for, and in which state.
+struct Identity {
+    explicit Identity(const struct stat& status)
+        : device(status.st_dev),
+          inode(status.st_ino),
+          size(status.st_size),
+          changed_s(status.st_ctim.tv_sec),
+          changed_ns(status.st_ctim.tv_nsec) {}
+    bool operator==(const Identity&) const = default;
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    time_t changed_s;
+    long changed_ns;
+};
+
 struct SmallFile {
     std::size_t index;  // of its path
+    Identity identity;
     Header header;
     ItemType type;
     std::uint64_t begin_bytes = 0;  // in the buffer
 
     [[nodiscard]] std::uint64_t end_bytes() const { return begin_bytes + header.data_bytes; }
 };
+
+// A name stands for another file by now than its header was read from.
+struct Replaced {};
+
+struct stat status_of(const FileDescriptor& file, const fs::path& path) {
+    struct stat status {};
+    if (::fstat(file.number(), &status) != 0) throw io_error(path, "fstat", errno);
+    return status;
+}
 
 // The data of files one behind the other, as they'll lie in a buffer.
 class SmallFilesSource final : public Source {
@@ -58,6 +85,7 @@ private:
     void read_part(const SmallFile& file, std::uint64_t begin_bytes, std::span<std::byte> destination) const {
         const fs::path& path = paths_[file.index];
         const FileDescriptor descriptor = open_file(path, O_RDONLY);
+        if (Identity(status_of(descriptor, path)) != file.identity) throw Replaced();
         const std::uint64_t offset = file.header.data_offset + begin_bytes - file.begin_bytes;
         const std::size_t found = read_fully_at(descriptor.number(), offset, destination, path);
         if (found == destination.size()) return;
@@ -102,15 +130,36 @@ public:
             LoadOptions options = options_;
             options.transfer = forwarded(done, sizes_[index]);
             arrays_[index] = load(device_, paths_[index], options);
-            meter_->add(sizes_[index] - done);
+            count(sizes_[index] - done);
         }
         meter_->finish();
         return std::move(arrays_);
     }
 
 private:
-    // The files whose bytes are what becomes of them, and no more than a slot. Others, and those that can't be read, are left to
-    // be loaded one by one.
+    // Nothing where its bytes are not what becomes of them.
+    std::optional<SmallFile> read_small(std::size_t index) const {
+        const fs::path& path = paths_[index];
+        const FileDescriptor descriptor = open_file(path, O_RDONLY);
+        const struct stat status = status_of(descriptor, path);
+        if (!S_ISREG(status.st_mode)) return {};
+        std::uint64_t position = 0;
+        const auto read = [&](std::span<std::byte> next) {
+            if (read_fully_at(descriptor.number(), position, next, path) < next.size())
+                throw Error(ErrorCode::bad_file, "it has become shorter");
+            position += next.size();
+        };
+        SmallFile file{
+            index, Identity(status), read_header(static_cast<std::uint64_t>(status.st_size), path.native(), read).header, {}};
+        file.type = item_type(file.header, path.native(), options_.as);
+        check_data_present(file.header, path.native(), static_cast<std::uint64_t>(status.st_size));
+        const DType dtype = loaded_as(file.type, file.header).dtype;
+        if (file.header.data_bytes == 0 || !improper_reason(dtype, file.type.swapped).empty()) return {};
+        return file;
+    }
+
+    // The files that are no more than a slot. Others, and those that can't be read, are left to be loaded one by one; so are
+    // descriptors of this process, whose position others have too.
     std::vector<SmallFile> find_small() {
         std::vector<std::optional<SmallFile>> found(paths_.size());
         is_loaded_.assign(paths_.size(), false);
@@ -119,13 +168,9 @@ private:
         ThreadGroup group;
         const auto find = [&] {
             for (std::size_t index = taken++; index < paths_.size() && !group.has_failed(); index = taken++) {
-                if (sizes_[index] == 0 || sizes_[index] > limits_.slot_bytes) continue;
+                if (sizes_[index] == 0 || sizes_[index] > limits_.slot_bytes || named_descriptor(paths_[index])) continue;
                 try {
-                    SmallFile file{index, read_header(paths_[index]), {}};
-                    file.type = item_type(file.header, paths_[index].native(), options_.as);
-                    const DType dtype = loaded_as(file.type, file.header).dtype;
-                    if (file.header.data_bytes != 0 && improper_reason(dtype, file.type.swapped).empty())
-                        found[index] = std::move(file);
+                    found[index] = read_small(index);
                 } catch (const Error&) {
                     continue;
                 }
@@ -147,7 +192,12 @@ private:
         std::uint64_t done = 0, file_bytes = 0;
         for (const SmallFile& file : files)
             file_bytes += sizes_[file.index];
-        load_bytes(source, Array(buffer, uint8, {static_cast<std::int64_t>(size_bytes)}), forwarded(done, file_bytes));
+        try {
+            load_bytes(source, Array(buffer, uint8, {static_cast<std::int64_t>(size_bytes)}), forwarded(done, file_bytes));
+        } catch (const Replaced&) {
+            counted_bytes_ += done;
+            return;  // one by one, each is read by one descriptor
+        }
         for (const SmallFile& file : files) {
             const Loaded loaded = loaded_as(file.type, file.header);
             Array array(buffer, loaded.dtype, loaded.shape, loaded.strides_bytes, static_cast<std::size_t>(file.begin_bytes));
@@ -156,8 +206,15 @@ private:
             arrays_[file.index] = std::move(array);
             is_loaded_[file.index] = true;
         }
-        meter_->add(file_bytes - done);
+        count(file_bytes - done);
         meter_->report();
+    }
+
+    // But for what was counted before it had to be read once more.
+    void count(std::uint64_t bytes) {
+        const std::uint64_t counted = std::min(counted_bytes_, bytes);
+        counted_bytes_ -= counted;
+        meter_->add(bytes - counted);
     }
 
     // Options of a part of the whole, whose bytes are added to `done_bytes` as well as to the whole's; `most_bytes` of them,
@@ -167,7 +224,7 @@ private:
         if (options_.transfer.progress) {
             options.progress = [this, &done_bytes, most_bytes](const Progress& progress) {
                 const std::uint64_t now = std::min(progress.done_bytes, most_bytes);
-                meter_->add(now - done_bytes);
+                count(now - done_bytes);
                 done_bytes = now;
                 meter_->report();
             };
@@ -183,6 +240,7 @@ private:
     std::vector<Array> arrays_;
     std::vector<bool> is_loaded_;
     std::optional<Meter> meter_;
+    std::uint64_t counted_bytes_ = 0;
 };
 
 }  // namespace

@@ -48,6 +48,9 @@ std::vector<Record> without_replaced(std::vector<Record> records) {
     return kept;
 }
 
+// Between two of these a stop is noticed.
+constexpr std::size_t inflated_bytes = std::size_t{16} << 20U;
+
 std::string full_name(const MappedFile& archive, const Member& member) {
     return archive.path().native() + ":" + member.name;
 }
@@ -133,7 +136,7 @@ const Member& Archive::find(std::string_view name) const {
                             members().empty() ? "it has none" : fmt::format("there are {}", member_list(members()))));
 }
 
-npy::File Archive::member(std::string_view name, bool strict) const {
+npy::File Archive::member(std::string_view name, bool strict, const std::stop_token& stop) const {
     const Member& member = find(name);
     const Record& record = state_->records[static_cast<std::size_t>(&member - members().data())];
     const std::string label = full_name(mapping(), member);
@@ -146,7 +149,14 @@ npy::File Archive::member(std::string_view name, bool strict) const {
     Mapping memory = memory_for(needed, label);
     const std::size_t known = std::min<std::size_t>(read.start.size(), static_cast<std::size_t>(needed));
     std::copy_n(read.start.begin(), known, memory.data());
-    stream.read({memory.data() + known, static_cast<std::size_t>(needed) - known});
+    for (std::size_t done = known; done < needed;) {
+        if (stop.stop_requested())
+            throw Error(ErrorCode::cancelled,
+                        fmt::format("{}: cancelled after {} of {} bytes were inflated", printable(label), done, needed));
+        const std::size_t part = std::min<std::size_t>(inflated_bytes, static_cast<std::size_t>(needed) - done);
+        stream.read({memory.data() + done, part});
+        done += part;
+    }
     stream.finish();
     MappedFile inflated = MappedFile::from_memory(label, mapping().access(), std::move(memory), static_cast<std::size_t>(needed),
                                                   "the archive's member is compressed, and is inflated into memory");
@@ -164,7 +174,7 @@ npy::Header Archive::read_header(std::string_view name) const {
 }
 
 Array load(const Device& device, const std::filesystem::path& path, std::string_view name, const LoadOptions& options) {
-    return npy::load(device, Archive::open(path).member(name), options);
+    return npy::load(device, Archive::open(path).member(name, false, options.transfer.stop), options);
 }
 
 Array map(const Device& device, const std::filesystem::path& path, std::string_view name, FileAccess access,

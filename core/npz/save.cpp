@@ -12,6 +12,7 @@
 #include "core/staging.hpp"
 #include "core/thread_pool.hpp"
 #include "core/transport/file_transfer.hpp"
+#include "core/transport/meter.hpp"
 #include "tandem/error.hpp"
 #include "tandem/npy_header.hpp"
 
@@ -91,20 +92,23 @@ struct NpyFile {
 
     [[nodiscard]] std::uint64_t size_bytes() const { return header.size() + std::uint64_t{elements.size_bytes()}; }
 
-    // The elements, part by part.
-    void for_each_part(const std::function<void()>& between_pieces, const std::function<void(const Array&)>& visit) const {
+    // The elements, part by part; the last time that this is done counts.
+    void for_each_part(const BetweenPieces& between_pieces, bool is_last_pass,
+                       const std::function<void(const Array&)>& visit) const {
         constexpr std::size_t part_bytes = std::size_t{64} << 20U;
         const auto step = static_cast<std::int64_t>(part_bytes / tandem::size_bytes(elements.dtype()));
         for (std::int64_t start = 0; start < elements.count(); start += step) {
-            if (between_pieces) between_pieces();
-            visit(flat.slice(0, start, std::min(start + step, flat.count())));
+            const Array part = flat.slice(0, start, std::min(start + step, flat.count()));
+            if (between_pieces) between_pieces(0);
+            visit(part);
+            if (between_pieces && is_last_pass) between_pieces(part.size_bytes());
         }
     }
 
     // The file's bytes, piece by piece, as the host sees them.
-    void for_each_piece(const std::function<void()>& between_pieces, const Visit& visit) const {
+    void for_each_piece(const BetweenPieces& between_pieces, bool is_last_pass, const Visit& visit) const {
         visit(std::as_bytes(std::span(header)));
-        for_each_part(between_pieces, [&](const Array& part) {
+        for_each_part(between_pieces, is_last_pass, [&](const Array& part) {
             VisitingSink sink(visit);
             save_bytes(part, sink, 0);
         });
@@ -115,15 +119,14 @@ struct NpyFile {
     std::string header;
 };
 
-void write_entry(OutputFile& file, ZipWriter& zip, const Entry& entry, bool compressed,
-                 const std::function<void()>& between_pieces) {
+void write_entry(OutputFile& file, ZipWriter& zip, const Entry& entry, bool compressed, const BetweenPieces& between_pieces) {
     const NpyFile npy(entry.array);
     const std::string name = entry.name + ".npy";
     std::uint32_t sum = 0;
     if (compressed) {
         zip.begin_deflated(name, npy.size_bytes());
         Deflater deflater(file);
-        npy.for_each_piece(between_pieces, [&](std::span<const std::byte> piece) {
+        npy.for_each_piece(between_pieces, true, [&](std::span<const std::byte> piece) {
             sum = crc32_of(sum, piece);
             deflater.write(piece);
         });
@@ -133,10 +136,10 @@ void write_entry(OutputFile& file, ZipWriter& zip, const Entry& entry, bool comp
     }
     // The sum stands in front of the data, so that readers which take the file from front to end know it there: read twice, since
     // a file is not gone back in.
-    npy.for_each_piece(between_pieces, [&](std::span<const std::byte> piece) { sum = crc32_of(sum, piece); });
+    npy.for_each_piece(between_pieces, false, [&](std::span<const std::byte> piece) { sum = crc32_of(sum, piece); });
     zip.begin_stored(name, npy.size_bytes(), sum);
     file.write(std::as_bytes(std::span(npy.header)));
-    npy.for_each_part(between_pieces, [&](const Array& part) { save_bytes(part, file); });
+    npy.for_each_part(between_pieces, true, [&](const Array& part) { save_bytes(part, file); });
 }
 
 }  // namespace
@@ -156,25 +159,37 @@ void check_names(const std::filesystem::path& path, const std::vector<Entry>& en
     }
 }
 
-void write_archive(OutputFile& file, const std::vector<Entry>& entries, bool compressed,
-                   const std::function<void()>& between_pieces) {
+void write_archive(OutputFile& file, const std::vector<Entry>& entries, bool compressed, const BetweenPieces& between_pieces) {
     ZipWriter zip(file);
     for (const Entry& entry : entries)
         write_entry(file, zip, entry, compressed, between_pieces);
     zip.finish();
-    if (between_pieces) between_pieces();
+    if (between_pieces) between_pieces(0);
     file.commit();
 }
 
-void save(const std::filesystem::path& path, const std::vector<Entry>& entries, bool compressed) {
+void save(const std::filesystem::path& path, const std::vector<Entry>& entries, bool compressed,
+          const TransferOptions& transfer) {
     check_names(path, entries);
-    OutputFile file(path);
-    write_archive(file, entries, compressed, {});
+    std::uint64_t total = 0;
+    for (const Entry& entry : entries)
+        total += entry.array.size_bytes();
+    Meter meter(transfer, total, printable(path.native()));
+    OutputFile file(path, {.stop = transfer.stop});
+    std::uint64_t done = 0;
+    write_archive(file, entries, compressed, [&](std::uint64_t bytes) {
+        meter.check();
+        meter.add(bytes);
+        done += bytes;
+        // The last call comes before the archive is there: what is thrown then leaves nothing.
+        bytes == 0 && done == total ? meter.finish() : meter.report();
+    });
 }
 
-void save(Queue& queue, const std::vector<Entry>& entries, const std::filesystem::path& path, bool compressed) {
+void save(Queue& queue, const std::vector<Entry>& entries, const std::filesystem::path& path, bool compressed,
+          const TransferOptions& transfer) {
     queue.synchronize();
-    save(path, entries, compressed);
+    save(path, entries, compressed, transfer);
 }
 
 }  // namespace tandem::npz

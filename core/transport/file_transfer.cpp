@@ -57,14 +57,14 @@ bool is_visible(const Array& array) {
 // Whether the device is better off copying the file's own pages than waiting for this machine's few processors to read them.
 bool are_windows_better(const MappedFile& file, std::uint64_t offset_bytes, const Array& array) {
     DeviceState& device = *array.device().state();
-    return !is_visible(array) && file.access() == FileAccess::read && !file.in_memory() &&
+    return !is_visible(array) && file.access() == FileAccess::read && !file.in_memory() && file.is_mapped() &&
            array.size_bytes() >= min_windows_bytes &&
            device.transport.limits().readers < device.native->readers_worth_adopting() &&
            file.cached_bytes(offset_bytes, array.size_bytes()) == array.size_bytes();
 }
 
 // Fills a part of the array with the same part of the source.
-void load_from(Source& source, const ByteRange& part, const Array& array, Meter& meter, Converter& converter,
+void load_from(Source& source, const LoadPart& part, const Array& array, Meter& meter, Converter& converter,
                std::size_t item_bytes) {
     if (part.begin_bytes == part.end_bytes) return;
     const std::size_t step = std::max<std::size_t>(1, job_bytes / item_bytes) * item_bytes;
@@ -110,7 +110,7 @@ void load_bytes(const MappedFile& file, std::uint64_t offset_bytes, const Array&
     if (array.count() != 0) {
         array.memory()->uses.wait();
         Converter converter(array.device(), conversion);
-        ByteRange left{0, array.size_bytes()};
+        LoadPart left{0, array.size_bytes()};
         if (are_windows_better(file, offset_bytes, array)) {
             const WindowLoad load{file, offset_bytes, array, conversion.item_bytes,
                                   [&](std::size_t begin, std::size_t size) { converter.convert(begin, size); }};

@@ -11,6 +11,7 @@
 #include <tandem/mapped_file.hpp>
 
 #include "core/posix_file.hpp"
+#include "core/transport/journal_format.hpp"
 #include "core/transport/sink.hpp"
 
 namespace tandem {
@@ -24,6 +25,11 @@ struct JournaledRun {
     std::size_t record_bytes = std::size_t{32} << 20U;  ///< so much host memory, twice as much beside the file, or one unit
 };
 
+/// Keeps others from changing the file in place, by whatever name they reach it, until it is closed. Not open where the file
+/// system has no locks. Throws io where another process is at the file. Native call: flock, by a descriptor of its own, since a
+/// lock is shared by all that use one.
+FileDescriptor lock_file(const MappedFile& file);
+
 /// Writes a file's new bytes from the front to the end, each through a record in a second file beside it: first the record is
 /// brought to the storage, then the bytes are written to the file, and those are brought to the storage before the next record
 /// but one takes the first one's place. So whatever happens, the file is the old one behind some point and the new one before it,
@@ -35,8 +41,8 @@ struct JournaledRun {
 class Journal final : public Sink {
 public:
     /// Opens the journal beside `file`, or makes one. Throws io where another process is changing the file; bad_file where the
-    /// journal is of another run than `run`, or of another file: one that has taken the file's place, or its old contents put
-    /// back, which is told by what the records have put before themselves and what follows them.
+    /// journal is of another run than `run`, or the file holds other bytes than that has left in it (`is_left_by`): another file
+    /// has taken its place, or its old contents were put back.
     Journal(MappedFile file, JournaledRun run);
     /// Leaves the journal where the run was not finished; removes it where nothing had been changed yet.
     ~Journal() override;
@@ -56,21 +62,18 @@ private:
     void create();
     // From the file and from its folder. The mark goes first: a file without one and with a journal is finished once more.
     void remove() noexcept;
-    void resume();
+    void resume(const Record& record);
     void put_record(std::size_t size_bytes);
-    [[noreturn]] void refuse_other_file(const char* why) const;
-    // Of the run's bytes in the file, as far as there are so many.
-    [[nodiscard]] std::uint64_t hash_in_file(std::uint64_t begin_bytes, std::uint64_t size_bytes) const;
 
     const MappedFile file_;
+    const FileDescriptor lock_;  // of the file; before there is a journal, so that who comes second leaves none
     const JournaledRun run_;
     const std::filesystem::path path_;
     FileDescriptor journal_;
-    std::uint64_t capacity_bytes_ = 0;  // of a record
+    JournalHeader header_;
+    RecordHeader latest_;             // with sequence 0 the file is as it was
+    std::uint64_t record_bytes_ = 0;  // what records are made of: the journal's room for one, or less
     std::uint64_t done_bytes_ = 0;
-    std::uint64_t previous_bytes_ = 0;  // of the last record
-    std::uint64_t previous_hash_ = 0;
-    std::uint64_t sequence_ = 0;      // of the last record; 0: the file is as it was
     std::vector<std::byte> pending_;  // what follows `done_bytes_`
 };
 

@@ -8,13 +8,17 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "core/adoption.hpp"
 #include "core/device_state.hpp"
 #include "core/transport/loader.hpp"
 #include "core/transport/saver.hpp"
+#include "tandem/error.hpp"
 #include "tandem/ops.hpp"
 
 namespace tandem {
@@ -33,6 +37,15 @@ struct Set {
     std::shared_ptr<driver::Event> worked;               // in the caller's queue
     std::shared_ptr<driver::Event> saved;                // in the save queue; null as `loaded`
 };
+
+std::thread start_thread(std::function<void()> work) {
+    try {
+        return std::thread(std::move(work));
+    } catch (const std::system_error& error) {
+        throw Error(ErrorCode::out_of_memory, fmt::format("stream: a thread can't be started: {}", error.code().message()),
+                    error.code().value());
+    }
+}
 
 class Pipeline {
 public:
@@ -62,11 +75,11 @@ public:
 
     void run(const StreamFunction& function, Meter& meter) {
         name_ = meter.name();
-        std::thread loader([this] { attempt([this] { load(); }); });
+        std::thread loader = start_thread([this] { attempt([this] { load(); }); });
         std::thread saver;
         if (output_.sink != nullptr) {
             try {
-                saver = std::thread([this] { attempt([this] { save(); }); });
+                saver = start_thread([this] { attempt([this] { save(); }); });
             } catch (...) {
                 fail(std::current_exception());
             }

@@ -38,9 +38,10 @@ Range range_of(const Shape& shape, const std::vector<Range>& ranges, std::size_t
 
 }  // namespace
 
-Shape shape_of_ranges(const Shape& shape, const std::vector<Range>& ranges) {
+Shape shape_of_ranges(const std::string& name, const Shape& shape, const std::vector<Range>& ranges) {
     if (ranges.size() > shape.size()) {
-        throw Error(ErrorCode::out_of_range, fmt::format("{} ranges for an array of shape {}", ranges.size(), to_string(shape)));
+        throw Error(ErrorCode::out_of_range,
+                    fmt::format("{}: {} ranges for an array of shape {}", name, ranges.size(), to_string(shape)));
     }
     Shape part(shape.size());
     for (std::size_t axis = 0; axis < shape.size(); ++axis) {

@@ -11,8 +11,8 @@
 
 namespace tandem {
 
-/// The shape that `ranges` leave of `shape`. Throws out_of_range for more ranges than axes.
-Shape shape_of_ranges(const Shape& shape, const std::vector<Range>& ranges);
+/// The shape that `ranges` leave of `shape`, of an array in the file `name`. Throws out_of_range for more ranges than axes.
+Shape shape_of_ranges(const std::string& name, const Shape& shape, const std::vector<Range>& ranges);
 
 /// The bytes that a region covers, in the order in which they lie in the file: runs of equal length at regular distances, along
 /// any number of axes.

@@ -35,7 +35,7 @@ public:
           back_bytes_(load.array.size_bytes()),
           readers_(piece_bytes_ != 0 ? readers : 0) {}
 
-    ByteRange run() {
+    LoadPart run() {
         ThreadGroup group;
         group.run(
             1 + readers_, [&] { group.is_caller() ? adopt_from_front() : read_from_back(); },
@@ -240,7 +240,7 @@ private:
 
 }  // namespace
 
-ByteRange load_by_windows(const WindowLoad& load, unsigned readers, Meter& meter) {
+LoadPart load_by_windows(const WindowLoad& load, unsigned readers, Meter& meter) {
     return WindowRun(load, readers, meter).run();
 }
 

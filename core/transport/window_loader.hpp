@@ -26,7 +26,7 @@ struct WindowLoad {
 };
 
 /// Part of an array, counted from its beginning.
-struct ByteRange {
+struct LoadPart {
     std::size_t begin_bytes = 0;
     std::size_t end_bytes = 0;
 };
@@ -39,7 +39,7 @@ struct ByteRange {
 /// Waits until all that was queued is there. Windows are let go of later (`Transport::let_go_later`), since that would hold up
 /// the copies. Returns what is left to do: nothing, or what lies between the ends where the device takes no more windows.
 /// Throws as `MappedFile::read`, and cancelled.
-ByteRange load_by_windows(const WindowLoad& load, unsigned readers, Meter& meter);
+LoadPart load_by_windows(const WindowLoad& load, unsigned readers, Meter& meter);
 
 /// Waits for what is on its way in the first `queues` load queues; a wait for much is a quiet one.
 void finish_loads(const Device& device, std::size_t size_bytes, std::size_t queues);

@@ -46,6 +46,9 @@ struct MapOptions {
     bool lock = false;
     /// For the whole file; `normal` asks for nothing.
     Advice advice = Advice::normal;
+    /// Open a file that the process's address space has no room for (RLIMIT_AS) without a mapping: `is_mapped()` is false then,
+    /// `bytes()` is empty, and `read`, and what loads and streams by it, work as ever. Not in copy_on_write.
+    bool may_stay_unmapped = false;
 };
 
 /// What came of the requests in a `MapOptions`, as it was when `MappedFile::open` returned.
@@ -91,11 +94,14 @@ public:
     [[nodiscard]] const std::filesystem::path& path() const noexcept;
     [[nodiscard]] FileAccess access() const noexcept;
 
-    /// The mapped bytes; valid as long as any handle is.
+    /// The mapped bytes; valid as long as any handle is. None where it is not mapped.
     [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
     /// The same, to write to. Throws invalid_argument where access is `read`.
     [[nodiscard]] std::span<std::byte> writable_bytes() const;
-    [[nodiscard]] std::uint64_t size_bytes() const noexcept { return bytes().size(); }
+    [[nodiscard]] std::uint64_t size_bytes() const noexcept;
+
+    /// False where there was no room for the mapping (`MapOptions::may_stay_unmapped`).
+    [[nodiscard]] bool is_mapped() const noexcept;
 
     /// True where the bytes were read into memory because the file can't be mapped.
     [[nodiscard]] bool in_memory() const noexcept;
@@ -118,7 +124,7 @@ public:
 
     /// How many of the bytes in [offset_bytes, offset_bytes + size_bytes) are in the page cache, rounded to whole pages and
     /// clamped to the range; all of them for `in_memory()`. Linux keeps it to itself for files that the user neither owns nor may
-    /// write to, and calls all of their bytes cached.
+    /// write to, and calls all of their bytes cached; so does this where only mincore could tell and there is no mapping.
     /// Native calls: cachestat (Linux 6.5), which costs the same for any hole; where it is missing or counts something else
     /// (tmpfs, hugetlbfs, overlayfs, DAX, filesystems not known to agree) mincore, at about 4 s for each TiB.
     [[nodiscard]] std::uint64_t cached_bytes(std::uint64_t offset_bytes, std::uint64_t size_bytes) const;

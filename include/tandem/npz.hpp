@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,8 +60,9 @@ public:
     /// start); bad_file where directory, member and archive contradict each other (headers that differ, bytes that belong to two
     /// members or lie behind the archive's end, a size or CRC-32 that is not the data's); unsupported for what
     /// `Member::unreadable` tells; out_of_memory with the sizes, before anything is inflated where the machine has less memory
-    /// than the member needs.
-    [[nodiscard]] npy::File member(std::string_view name, bool strict = false) const;
+    /// than the member needs;
+    /// cancelled where `stop` ends the inflating.
+    [[nodiscard]] npy::File member(std::string_view name, bool strict = false, const std::stop_token& stop = {}) const;
 
     /// Its header alone: of a compressed member no more than that is inflated. Throws as `member`, but that it sees of the data
     /// only whether it can all be there.
@@ -93,9 +95,11 @@ struct Entry {
 /// b}})`. The data of stored members starts at multiples of 64 in the archive, so that `map` finds it in place; `compressed`
 /// members are deflated by zlib's default level. Waits for the arrays' pending work. The archive appears complete or not at all,
 /// and replaces an earlier one as a whole. Throws invalid_argument for two equal names and for names that a ZIP file can't have
-/// (NUL bytes, over 65531 bytes); io; nothing is left behind.
-void save(const std::filesystem::path& path, const std::vector<Entry>& entries, bool compressed = false);
+/// (NUL bytes, over 65531 bytes); io; cancelled; nothing is left behind. Progress counts the arrays' bytes.
+void save(const std::filesystem::path& path, const std::vector<Entry>& entries, bool compressed = false,
+          const TransferOptions& transfer = {});
 /// The same, after everything that `queue` holds.
-void save(Queue& queue, const std::vector<Entry>& entries, const std::filesystem::path& path, bool compressed = false);
+void save(Queue& queue, const std::vector<Entry>& entries, const std::filesystem::path& path, bool compressed = false,
+          const TransferOptions& transfer = {});
 
 }  // namespace tandem::npz

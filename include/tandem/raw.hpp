@@ -16,6 +16,9 @@ namespace tandem::raw {
 /// part of them that `options.ranges` name, copied to memory of `options.kind`; waits. Without `shape` the array has one
 /// dimension. `options.as` is not for raw files. Throws bad_file where the bytes are no multiple of the element size, or fewer
 /// than `shape` needs; out_of_range for more ranges than axes; io; out_of_memory; cancelled.
+Array load(const Device& device, const MappedFile& file, DType dtype, const std::optional<Shape>& shape = {},
+           std::uint64_t offset_bytes = 0, const LoadOptions& options = {});
+/// The same for the file at `path`.
 Array load(const Device& device, const std::filesystem::path& path, DType dtype, const std::optional<Shape>& shape = {},
            std::uint64_t offset_bytes = 0, const LoadOptions& options = {});
 

@@ -23,7 +23,7 @@ public:
     /// The array in a .npy file. `as` says what void items of its size are. Throws invalid_argument for a structured file, and
     /// for text and void items.
     StreamInput(const npy::File& file, std::optional<DType> as = {});
-    StreamInput(const std::filesystem::path& path) : StreamInput(npy::File::open(path)) {}
+    StreamInput(const std::filesystem::path& path) : StreamInput(npy::File::open(path, false, {.may_stay_unmapped = true})) {}
     /// Elements of a raw file, as `raw::load` takes them.
     static StreamInput raw(const MappedFile& file, DType dtype, const std::optional<Shape>& shape = {},
                            std::uint64_t offset_bytes = 0);
@@ -108,19 +108,31 @@ void stream(Queue& queue, std::span<const StreamInput> inputs, const StreamOutpu
 /// what is done. What is written is flushed to the storage before the journal is reused.
 ///
 /// The input's file has to be opened with FileAccess::read_write. Throws as `stream`; io where another process is at it;
-/// bad_file where the journal is of another operation, or of other elements, or the file is partly changed and the journal gone.
+/// bad_file where the journal is of another operation, or of other elements, or the file is partly changed and the journal gone
+/// (`forget_interrupted_run`).
 /// A failure leaves the journal, unless nothing has been changed yet.
 void stream_in_place(Queue& queue, const StreamInput& input, const std::string& operation, const StreamFunction& function,
                      const StreamOptions& options = {});
 
-/// What a run in place on `file` keeps beside it, while it lasts or after it was interrupted: ".NAME.tandem-journal".
+/// What a run in place on `file` keeps beside it, while it lasts or after it was interrupted: ".NAME.tandem-journal", of which
+/// NAME is shortened where it would be too long for the filesystem.
 std::filesystem::path journal_of(const std::filesystem::path& file);
 
 /// The journal of the run in place that has left `file` partly changed, or is at it; nothing where there is no such run. The file
 /// is known by a mark on itself, which goes along when it is renamed, linked or copied with its attributes; where its filesystem
-/// keeps none, by the journal beside it alone. The mark may outlive the journal: the path that is returned is of no file then,
-/// and nothing tells which part of the file is changed. Takes a few microseconds. Native calls: fgetxattr
-/// ("user.tandem.journal"), open.
+/// keeps none, by the journal beside it, and so is a copy that was made together with the journal, where it holds what the run has
+/// left. The mark may outlive the journal: the path that is returned is of no file then, and nothing tells which part of the file
+/// is changed. Takes a few microseconds; where there is a journal, the time to read that. Throws io where it can't be read.
+/// Native calls: fgetxattr ("user.tandem.journal"), open.
 std::optional<std::filesystem::path> interrupted_run(const MappedFile& file);
+
+/// Takes a file as it is, whatever an interrupted run has left of it: where its old contents were put back, or new ones written
+/// to it. Its mark and its journal are gone afterwards. False where there was neither. Throws io where a process is at the run,
+/// or the mark or the journal can't be removed; bad_file where the journal in its place is of another file, which may need it.
+/// Native calls: flock, fremovexattr, unlink.
+bool forget_interrupted_run(const MappedFile& file);
+
+/// Whether some process is at the run of that journal now, as far as the filesystem's locks tell. Native call: flock.
+bool is_run_under_way(const std::filesystem::path& journal);
 
 }  // namespace tandem

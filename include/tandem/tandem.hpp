@@ -8,8 +8,8 @@
 #include <tandem/device.hpp>
 #include <tandem/dtype.hpp>
 #include <tandem/error.hpp>
-#include <tandem/fence.hpp>
 #include <tandem/expression.hpp>
+#include <tandem/fence.hpp>
 #include <tandem/grant.hpp>
 #include <tandem/graph.hpp>
 #include <tandem/host_function.hpp>

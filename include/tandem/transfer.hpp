@@ -28,11 +28,13 @@ struct TransferOptions {
 /// What transfers of one device may take from the host. 0 stands for what suits the machine.
 struct TransferLimits {
     /// Threads that read files. Chosen: three quarters of the processors, from 2 to 12. More readers than the link needs take
-    /// processor time and bring nothing: 12 reached 0.95 of the link of an H200, 24 reached 0.91. With fewer than 8, CUDA loads
-    /// cached files of 64 MiB and more by copies from the file's own pages, which it registers window by window and lets go of
-    /// when no more has been loaded for a tenth of a second: an eighth of the processor time, and faster than so few readers.
+    /// processor time and bring nothing: 12 reached 0.95 of the link of an H200, 24 reached 0.91. With fewer than 8, CUDA copies
+    /// cached files of 64 MiB and more from their own pages too: one thread registers them window by window from the front, and
+    /// the others read from the end, until they meet. The windows are let go of when no more has been loaded for a tenth of a
+    /// second. Takes a fifth of the processor time, and is faster than so few readers.
     unsigned readers = 0;
-    /// Threads that write files. Chosen: 2; a filesystem lets one thread at a time write to a file, and the other prepares.
+    /// Threads that write files. Chosen: 1; a filesystem lets one thread at a time write to a file, and the copies from the
+    /// device go ahead of it.
     unsigned writers = 0;
     /// Bytes of one slot of the pinned ring, a multiple of 4096 from 64 KiB to 1 GiB. Chosen: 4 MiB; slots that don't stay in the
     /// processor's caches are slower, and small ones cost more calls. The ring has two slots for each reader.

@@ -156,6 +156,7 @@ def test_what_fails(tmp_path):
     fail("bench", "--file-size", str(1 << 60), "--device", "host", "--folder", tmp_path, naming=tmp_path, saying="are free")
     for size in ("--size", "--file-size"):
         fail_usage("bench", size, "4095", "--folder", tmp_path, saying=f"{size} 4095: at least 4096 bytes")
+        fail_usage("bench", size, "-1", "--folder", tmp_path, saying="at most")
     fail_usage("bench", "--rounds", "0", "--folder", tmp_path, saying="--rounds 0")
     assert list(tmp_path.iterdir()) == []
 

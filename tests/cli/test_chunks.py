@@ -119,6 +119,48 @@ def test_a_killed_run_in_place_is_finished(tmp_path, device):
 
 
 @each_device
+def test_a_run_is_forgotten(tmp_path, device):
+    path = tmp_path / "a.npy"
+    values, _, _ = stop_in_the_middle(path, device, signal.SIGKILL)
+    # Written anew: the run is not finished on what it knows nothing of.
+    np.save(path, values + 5)
+    fail("double", path, "--in-place", *STREAM, naming=path, saying="not for this file any more", device=device)
+    fail("double", path, "-o", tmp_path / "out.npy", naming=path, saying="'tandem forget' takes the file as it is", device=device)
+    assert_same(np.load(path), values + 5)
+    assert run("forget", path).stdout == f"{path}: the interrupted run is forgotten\n".encode()
+    assert run("forget", path).stdout == f"{path}: no run was interrupted\n".encode()
+    succeed("double", path, "--in-place", *STREAM, device=device)
+    assert_same(np.load(path), 2 * (values + 5))
+    assert list(contents(tmp_path)) == [pathlib.Path("a.npy")]
+    fail("forget", tmp_path / "none.npy", naming=tmp_path / "none.npy", saying="No such file")
+
+
+def test_what_is_said_while_another_process_is_at_it(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.arange(20_000_000.0))
+    command = [COMMAND, "double", path, "--in-place", *STREAM, "--stream-memory", "64MB", "--device", "host"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    journal, end = journal_of(path), time.monotonic() + 60
+    while time.monotonic() < end and not (journal.exists() and journal.stat().st_size > 5_000_000):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGSTOP)
+    try:
+        if process.poll() is None and journal.exists():
+            busy = "another process is changing"
+            assert busy in run("info", path).stdout.decode()
+            for arguments in (("--in-place", *STREAM), ("--in-place",), ("-o", tmp_path / "out.npy")):
+                done = run("double", path, *arguments, "--device", "host")
+                assert done.returncode == 1 and busy in done.stderr.decode(), done.stderr
+                assert b"finishes" not in done.stderr, done.stderr
+    finally:
+        process.send_signal(signal.SIGCONT)
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+    assert_same(np.load(path), 2 * np.arange(20_000_000.0))
+    assert list(contents(tmp_path)) == [pathlib.Path("a.npy")]
+
+
+@each_device
 def test_an_interrupted_run_in_place_says_how_it_goes_on(tmp_path, device):
     path = tmp_path / "a.npy"
     values, process, message = stop_in_the_middle(path, device, signal.SIGINT)
@@ -172,6 +214,28 @@ def test_a_file_larger_than_the_memory_that_the_process_may_take(tmp_path, devic
     taken = peak_kib("double", path, "-o", out, *STREAM, "--stream-memory", "100MB") - alone
     assert taken <= 110_000_000 / 1024, taken
     assert (np.load(out, mmap_mode="r")[::1009] == 2.0 * np.arange(25_000_000)[::1009]).all()
+
+
+def test_a_file_larger_than_the_address_space(tmp_path):
+    path, out = tmp_path / "a.npy", tmp_path / "out.npy"
+    values = np.zeros(75_000_000)
+    values[::1009] = np.arange(len(values[::1009]))
+    np.save(path, values)
+
+    def little_address_space():
+        resource.setrlimit(resource.RLIMIT_AS, (400_000_000, 400_000_000))
+
+    def double(*arguments):
+        command = [COMMAND, "double", path, *arguments, "--device", "host"]
+        return subprocess.run(command, stderr=subprocess.PIPE, preexec_fn=little_address_space, check=False)
+
+    for arguments in (("-o", out), ("--in-place",)):
+        done = double(*arguments, *STREAM, "--stream-memory", "64MB")
+        assert done.returncode == 0, done.stderr
+    assert (np.load(out) == 2 * values).all() and (np.load(path) == 2 * values).all()
+    # Other memory has to have room for it.
+    done = double("-o", out, "--memory", "adopted")
+    assert done.returncode == 1 and b"a.npy" in done.stderr and b"address space" in done.stderr, done.stderr
 
 
 def test_what_is_in_the_journal_s_place_stays(tmp_path):

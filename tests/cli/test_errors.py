@@ -170,7 +170,7 @@ def test_files_of_other_kinds(folder):
         path = folder / name
         data = path.read_bytes()
         for message in (fail("double", path, "-o", folder / "out.npy", naming=path, saying=saying, device="host"),
-                        fail("double", "-", "-o", folder / "out.npy", naming="/dev/stdin", saying=saying, device="host", input=data)):
+                        fail("double", "-", "-o", folder / "out.npy", naming="/dev/stdin: ", saying=saying, device="host", input=data)):
             assert "--dtype" not in message
     # What is none of these may be raw.
     for arguments in ({"naming": folder / "raw"}, {"naming": "/dev/stdin", "input": bytes(30)}):

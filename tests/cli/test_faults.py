@@ -104,7 +104,7 @@ def test_a_journal_is_for_one_file_alone(tmp_path, device):
     interrupt()
     np.save(again, values)
     os.replace(again, path)
-    fail("double", path, *little, naming=path, saying="another one has taken its place", device=device)
+    fail("double", path, *little, naming=path, saying="not for this file any more", device=device)
     assert_same(np.load(path), values)
     for left in tmp_path.iterdir():
         left.unlink()
@@ -113,7 +113,7 @@ def test_a_journal_is_for_one_file_alone(tmp_path, device):
     half_done = path.read_bytes()
     np.save(again, values)
     path.write_bytes(again.read_bytes())
-    fail("double", path, *little, naming=path, saying="it was written to since", device=device)
+    fail("double", path, *little, naming=path, saying="not for this file any more", device=device)
     assert_same(np.load(path), values)
 
     path.write_bytes(half_done)

@@ -83,7 +83,7 @@ def test_fields_of_a_pipe(tmp_path):
     assert np.load(tmp_path / "out.npy").tolist() == [0, 2, 4, 6]
     succeed("double", "/dev/stdin:w", "--dtype", "bf16", "-o", tmp_path / "out.npy", input=npy_bytes(values), device="host")
     assert np.load(tmp_path / "out.npy").view("u2").tolist() == DOUBLED
-    fail("double", "-", "-o", tmp_path / "none.npy", input=npy_bytes(values), naming="/dev/stdin", saying="structured", device="host")
+    fail("double", "-", "-o", tmp_path / "none.npy", input=npy_bytes(values), naming="/dev/stdin: ", saying="structured", device="host")
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdin", "/dev/fd/0"])

@@ -162,6 +162,11 @@ TEST_CASE("nothing and a single element are streamed as well") {
     stream(queue, {&one, 1}, {folder / "one-out.npy", float64}, double_chunk);
     CHECK(holds(
         folder / "one-out.npy", 128, [](std::int64_t) { return 8.0; }, false, 1));
+    for (const bool by_rows : {false, true}) {
+        const Array out = empty(device(), float64, {});
+        stream(queue, {&one, 1}, out, double_chunk, {.by_rows = by_rows});
+        CHECK(to_vector<double>(queue, out) == std::vector<double>{8.0});
+    }
 }
 
 TEST_CASE("streams that can't be are refused and failures leave nothing") {
@@ -200,6 +205,30 @@ TEST_CASE("streams that can't be are refused and failures leave nothing") {
     });
     CHECK(read_text(folder / "old.npy") == "old");
     CHECK(folder.names() == std::set<std::string>{"a.npy", "old.npy", "other.npy"});
+}
+
+TEST_CASE("what a caller throws at the end comes before the point of no return") {
+    const ScratchFolder folder;
+    const SmallRing ring;
+    Queue queue(device());
+    StreamOptions options = in_small_chunks();
+    options.transfer.progress = [](const Progress& progress) {
+        if (progress.done_bytes == progress.total_bytes) throw std::runtime_error("at the end");
+    };
+    const std::filesystem::path path = file_of(folder, "a.npy", 1);
+    const StreamInput input(path);
+    folder.write("old.npy", "old");
+    CHECK_THROWS_WITH_AS(stream(queue, {&input, 1}, {folder / "old.npy", float64}, double_chunk, options), "at the end",
+                         std::runtime_error);
+    CHECK(read_text(folder / "old.npy") == "old");
+    options.memory_bytes += std::size_t{1} << 20U;
+    const npy::File file = npy::File::open(path, false, {.access = FileAccess::read_write});
+    CHECK_THROWS_WITH_AS(stream_in_place(queue, file, "double", double_chunk, options), "at the end", std::runtime_error);
+    // No element twice.
+    options.transfer = {};
+    stream_in_place(queue, file, "double", double_chunk, options);
+    CHECK(holds(path, 128, [](std::int64_t i) { return 2 * (1 + static_cast<double>(i)); }));
+    CHECK(folder.names() == std::set<std::string>{"a.npy", "old.npy"});
 }
 
 TEST_CASE("a file is changed in place and an interrupted run is finished") {

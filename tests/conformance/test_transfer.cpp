@@ -1,10 +1,13 @@
 // Files to devices and back: parts of files, limits on what that takes, progress and cancellation.
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "../unit/scratch_folder.hpp"
 #include "fixture.hpp"
@@ -84,7 +87,8 @@ TEST_CASE("a part of a file is loaded by its ranges") {
             CHECK(is_right);
             CHECK(n == found.size());
         }
-        CHECK_ERROR(ErrorCode::out_of_range, "4 ranges", (void)npy::load(device(), path, {.ranges = std::vector<Range>(4)}));
+        CHECK_ERROR(ErrorCode::out_of_range, ".npy: 4 ranges",
+                    (void)npy::load(device(), path, {.ranges = std::vector<Range>(4)}));
     }
 }
 
@@ -261,6 +265,58 @@ TEST_CASE("many files at once") {
     stop.request_stop();
     CHECK_ERROR(ErrorCode::cancelled, "10 files: cancelled after",
                 (void)npy::load_all(device(), paths, {.transfer = {.stop = stop.get_token()}}));
+}
+
+TEST_CASE("files that are replaced meanwhile are loaded as they were or as they are") {
+    const ScratchFolder folder;
+    std::vector<std::filesystem::path> paths;
+    // Ones of float32, or twos of float64, under a name that was another's before.
+    const auto put = [&](const std::filesystem::path& path, bool is_wide) {
+        const std::filesystem::path fresh = folder / "fresh";
+        std::ofstream file(fresh, std::ios::binary);
+        file << npy::format_header(is_wide ? float64 : float32, {1000}, false);
+        const std::vector<double> twos(1000, 2.0);
+        const std::vector<float> ones(1000, 1.0F);
+        if (is_wide) {
+            file.write(reinterpret_cast<const char*>(twos.data()), 8000);
+        } else {
+            file.write(reinterpret_cast<const char*>(ones.data()), 4000);
+        }
+        file.close();
+        std::filesystem::rename(fresh, path);
+    };
+    for (int i = 0; i < 60; ++i) {
+        paths.push_back(folder / (std::to_string(i) + ".npy"));
+        put(paths.back(), i % 2 == 0);
+    }
+    std::atomic<bool> is_done{false};
+    std::thread writer([&] {
+        for (std::size_t i = 0; !is_done; ++i)
+            put(paths[i * 7 % paths.size()], i % 3 == 0);
+    });
+    Queue queue(device());
+    std::size_t wrong = 0;
+    const MemoryKind kind = options().kind == MemoryKind::adopted ? MemoryKind::device : options().kind;
+    try {
+        for (int round = 0; round < 10; ++round) {
+            for (const Array& array : npy::load_all(device(), paths, {.kind = kind})) {
+                if (array.dtype() == float64) {
+                    const std::vector<double> found = to_vector<double>(queue, array);
+                    wrong += static_cast<std::size_t>(found != std::vector<double>(1000, 2.0));
+                } else {
+                    const std::vector<float> found = to_vector<float>(queue, array);
+                    wrong += static_cast<std::size_t>(found != std::vector<float>(1000, 1.0F));
+                }
+            }
+        }
+    } catch (...) {
+        is_done = true;
+        writer.join();
+        throw;
+    }
+    is_done = true;
+    writer.join();
+    CHECK(wrong == 0);
 }
 
 TEST_CASE("a cancelled transfer leaves nothing") {

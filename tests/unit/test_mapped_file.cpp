@@ -23,6 +23,7 @@
 #include "expect_error.hpp"
 #include "scratch_folder.hpp"
 
+using tandem::Advice;
 using tandem::ErrorCode;
 using tandem::FileAccess;
 using tandem::MappedFile;
@@ -191,6 +192,38 @@ TEST_CASE("mapped file: a file larger than the address space") {
     CHECK(expect_error(ErrorCode::io, {path + ": mmap of 4611686018427387903 bytes: "}, [&] { return MappedFile::open(path); }) ==
           ENOMEM);
     CHECK(open_descriptors() == before);
+    ::close(huge);
+}
+
+TEST_CASE("mapped file: a file that may stay unmapped is read all the same") {
+    const int huge = ::memfd_create("huge", MFD_CLOEXEC);
+    REQUIRE(huge >= 0);
+    constexpr std::uint64_t size = std::numeric_limits<off_t>::max() / 2;
+    REQUIRE(::ftruncate(huge, static_cast<off_t>(size)) == 0);
+    REQUIRE(::pwrite(huge, "abc", 3, 5) == 3);
+    const std::string path = "/proc/self/fd/" + std::to_string(huge);
+    const MappedFile file = MappedFile::open(path, {.lock = true, .may_stay_unmapped = true});
+    CHECK_FALSE(file.is_mapped());
+    CHECK_FALSE(file.in_memory());
+    CHECK(file.bytes().empty());
+    CHECK(file.size_bytes() == size);
+    CHECK_FALSE(file.grants().lock.granted);
+    CHECK(file.grants().lock.reason.find("the address space has no room") != std::string::npos);
+    CHECK_FALSE(file.advise(Advice::random, 0, 4096).granted);
+    CHECK_FALSE(file.drop(0, 4096).granted);
+    CHECK(file.cached_bytes(0, 4096) == 4096);
+    std::array<std::byte, 3> found{};
+    file.read(5, found);
+    CHECK(std::memcmp(found.data(), "abc", 3) == 0);
+    expect_error(ErrorCode::bad_file, {"3 bytes needed, 1 found"}, [&] {
+        file.read(size - 1, found);
+        return 0;
+    });
+    const MappedFile writable = MappedFile::open(path, {.access = FileAccess::read_write, .may_stay_unmapped = true});
+    CHECK(writable.writable_bytes().empty());
+    expect_error(ErrorCode::io, {"mmap of"},
+                 [&] { return MappedFile::open(path, {.access = FileAccess::copy_on_write, .may_stay_unmapped = true}); });
+    CHECK(MappedFile::open("/proc/self/exe", {.may_stay_unmapped = true}).is_mapped());
     ::close(huge);
 }
 

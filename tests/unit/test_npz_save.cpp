@@ -4,9 +4,13 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <numeric>
+#include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <tandem/tandem.hpp>
@@ -21,6 +25,7 @@ using tandem::ErrorCode;
 using tandem::Order;
 using tandem::Queue;
 using tandem::test::expect_error;
+using tandem::test::read_text;
 using tandem::test::ScratchFolder;
 namespace fs = std::filesystem;
 namespace npy = tandem::npy;
@@ -45,6 +50,41 @@ std::vector<std::int32_t> values_of(const Array& array) {
 }
 
 }  // namespace
+
+TEST_CASE("npz save: progress is told and a stop leaves the old archive") {
+    const ScratchFolder folder;
+    for (const bool compressed : {false, true}) {
+        folder.write("a.npz", "old");
+        std::vector<std::pair<std::uint64_t, std::uint64_t>> told;
+        std::stop_source stop;
+        tandem::TransferOptions transfer{
+            [&](const tandem::Progress& progress) { told.emplace_back(progress.done_bytes, progress.total_bytes); },
+            stop.get_token()};
+        npz::save(folder / "a.npz", {{"a", counting(1000)}, {"b", counting(10)}}, compressed, transfer);
+        const std::uint64_t total = counting(1010).size_bytes();
+        REQUIRE_FALSE(told.empty());
+        CHECK(told.back() == std::pair(total, total));
+        CHECK(std::is_sorted(told.begin(), told.end()));
+        folder.write("a.npz", "old");
+        transfer.progress = [](const tandem::Progress& progress) {
+            if (progress.done_bytes == progress.total_bytes) throw std::runtime_error("at the end");
+        };
+        CHECK_THROWS_AS(npz::save(folder / "a.npz", {{"a", counting(1000)}}, compressed, transfer), std::runtime_error);
+        stop.request_stop();
+        expect_error(ErrorCode::cancelled, {"a.npz: cancelled"}, [&] {
+            npz::save(folder / "a.npz", {{"a", counting(1000)}}, compressed, {.stop = stop.get_token()});
+            return 0;
+        });
+        CHECK(read_text(folder / "a.npz") == "old");
+    }
+    // Inflating ends too.
+    npz::save(folder / "a.npz", {{"a", counting(1000)}}, true);
+    std::stop_source stop;
+    stop.request_stop();
+    expect_error(ErrorCode::cancelled, {"a.npz:a: cancelled"}, [&] {
+        return npz::load(tandem::open_device("host"), folder / "a.npz", "a", {.transfer = {.stop = stop.get_token()}});
+    });
+}
 
 TEST_CASE("npz save: every size, stored and deflated, comes back") {
     const ScratchFolder folder;

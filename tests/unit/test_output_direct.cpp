@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -62,6 +63,61 @@ TEST_CASE("output file: devices and pipes are written directly") {
     CHECK((received == std::string(300000, 'p')));
     CHECK(fs::is_fifo(path));
     CHECK(folder.names() == Names{"pipe"});
+}
+
+TEST_CASE("output file: a stop ends the waiting for a pipe's reader") {
+    const ScratchFolder folder;
+    const fs::path path = folder / "pipe";
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    const auto stop_soon = [](std::stop_source& stop) {
+        return std::jthread([&stop] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            stop.request_stop();
+        });
+    };
+    {
+        std::stop_source stop;
+        const std::jthread stopper = stop_soon(stop);
+        expect_error(ErrorCode::cancelled, {"pipe: cancelled while nothing reads"}, [&] {
+            OutputFile out(path, {.stop = stop.get_token()});
+            return 0;
+        });
+    }
+    {
+        // Opened, and never read.
+        const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        REQUIRE(reader >= 0);
+        std::stop_source stop;
+        OutputFile out(path, {.stop = stop.get_token()});
+        const std::jthread stopper = stop_soon(stop);
+        expect_error(ErrorCode::cancelled, {"pipe: cancelled while nothing reads"}, [&] {
+            out.write(as_bytes(std::string(300'000, 'p')));
+            return 0;
+        });
+        ::close(reader);
+    }
+    // A pipe of the process itself, and one that is read slowly.
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    std::string received;
+    std::thread reader([&] {
+        std::array<char, 1500> buffer{};
+        for (ssize_t count = 0; (count = ::read(ends[0], buffer.data(), buffer.size())) > 0;)
+            received.append(buffer.data(), static_cast<std::size_t>(count));
+    });
+    std::string sent;
+    for (int i = 0; i < 100'000; ++i)
+        sent += static_cast<char>(i % 251);
+    {
+        std::stop_source stop;
+        OutputFile out("/proc/self/fd/" + std::to_string(ends[1]), {.stop = stop.get_token()});
+        ::close(ends[1]);
+        out.write(as_bytes(sent));
+        out.commit();
+    }
+    reader.join();
+    ::close(ends[0]);
+    CHECK((received == sent));
 }
 
 TEST_CASE("output file: a pipe that does not block is waited for") {

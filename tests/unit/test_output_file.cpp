@@ -79,7 +79,7 @@ int fill_disk(const ScratchFolder& folder) {
     int code = 0;
     for (const bool unnamed : {true, false}) {
         folder.write("old.npy", "old");
-        auto out = std::make_unique<OutputFile>(folder / "old.npy", unnamed);
+        auto out = std::make_unique<OutputFile>(folder / "old.npy", OutputFile::Options{.unnamed = unnamed});
         try {
             for (int i = 0; i < 100; ++i) {
                 out->write(as_bytes(std::string(10000, 'x')));
@@ -123,7 +123,7 @@ TEST_CASE("output file: visible when it is complete, and not before") {
         const fs::path path = folder / (unnamed ? "a.npy" : "b.npy");
         const std::size_t before = open_descriptors();
         {
-            OutputFile out(path, unnamed);
+            OutputFile out(path, {.unnamed = unnamed});
             out.write(as_bytes("hello "));
             out.write({});
             out.write(as_bytes("world"));
@@ -143,7 +143,7 @@ TEST_CASE("output file: without commit nothing is left, and an earlier file stay
     folder.write("old.npy", "old");
     for (const bool unnamed : {true, false}) {
         for (const char* name : {"new.npy", "old.npy"}) {
-            OutputFile out(folder / name, unnamed);
+            OutputFile out(folder / name, {.unnamed = unnamed});
             out.write(as_bytes("something"));
         }
         CHECK(folder.names() == Names{"old.npy"});
@@ -178,7 +178,7 @@ TEST_CASE("output file: replaces a file, whose readers keep what they have") {
     const fs::path path = folder.write("a.npy", "old content");
     std::ifstream reader(path);
     for (const bool unnamed : {true, false}) {
-        OutputFile out(path, unnamed);
+        OutputFile out(path, {.unnamed = unnamed});
         out.write(as_bytes("new"));
         CHECK((unnamed ? read_text(path) == "old content" : read_text(path) == "new"));
         out.commit();
@@ -192,14 +192,14 @@ TEST_CASE("output file: permissions") {
     const ScratchFolder folder;
     const mode_t umask = ::umask(027);
     for (const bool unnamed : {true, false}) {
-        OutputFile out(folder / "new", unnamed);
+        OutputFile out(folder / "new", {.unnamed = unnamed});
         out.commit();
         CHECK(mode_of(folder / "new") == 0640);
         fs::remove(folder / "new");
         for (const mode_t mode : {0600U, 0666U, 0755U}) {
             const fs::path path = folder.write("old", "x");
             REQUIRE(::chmod(path.c_str(), mode) == 0);
-            OutputFile again(path, unnamed);
+            OutputFile again(path, {.unnamed = unnamed});
             again.commit();
             CHECK(mode_of(path) == mode);
         }
@@ -222,7 +222,7 @@ TEST_CASE("output file: owner and group of the file that was there are kept") {
         CHECK((status.st_mode & 07777) == mode);
     };
     const auto replace = [&path](bool unnamed) {
-        OutputFile out(path, unnamed);
+        OutputFile out(path, {.unnamed = unnamed});
         out.write(as_bytes("new"));
         out.commit();
     };
@@ -361,7 +361,7 @@ TEST_CASE("output file: names as long as the filesystem allows") {
     const ScratchFolder folder;
     const std::string name(NAME_MAX, 'n');
     for (const bool unnamed : {true, false}) {
-        OutputFile out(folder / name, unnamed);
+        OutputFile out(folder / name, {.unnamed = unnamed});
         out.write(as_bytes("x"));
         out.commit();
         CHECK(folder.names() == Names{name});
@@ -374,7 +374,7 @@ TEST_CASE("output file: many at once, and one name from two writers") {
     for (int thread = 0; thread < 4; ++thread) {
         threads.emplace_back([&folder, thread] {
             for (int i = 0; i < 20; ++i) {
-                OutputFile out(folder / "same", thread % 2 == 0);
+                OutputFile out(folder / "same", {.unnamed = thread % 2 == 0});
                 out.write(as_bytes(std::string(1000, static_cast<char>('a' + thread))));
                 out.commit();
             }
@@ -424,7 +424,7 @@ TEST_CASE("output file: a limit on file sizes") {
     REQUIRE(::getrlimit(RLIMIT_FSIZE, &saved) == 0);
     const auto handler = std::signal(SIGXFSZ, SIG_IGN);
     for (const bool unnamed : {true, false}) {
-        OutputFile out(folder / "a.npy", unnamed);
+        OutputFile out(folder / "a.npy", {.unnamed = unnamed});
         const struct rlimit small { .rlim_cur = 10000, .rlim_max = saved.rlim_max };
         REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
         int error = 0;

@@ -270,7 +270,7 @@ TEST_CASE("a journal finishes what was interrupted wherever that was") {
                 // The newest record was being written: its bytes in the file are still the old ones.
                 const std::size_t records = written / 8190;
                 std::fstream journal(journal_of(path), std::ios::binary | std::ios::in | std::ios::out);
-                journal.seekp(static_cast<std::streamoff>(4096 + records % 2 * (4096 + 8192) + 4096 + 17));
+                journal.seekp(static_cast<std::streamoff>(4096 + records % 2 * (4096 + 8192 + 4096) + 4096 + 17));
                 journal.put('!');
                 const std::size_t torn = (records - 1) * 8190;
                 const int descriptor = ::open(path.c_str(), O_WRONLY);
@@ -290,6 +290,135 @@ TEST_CASE("a journal finishes what was interrupted wherever that was") {
     }
 }
 
+namespace {
+
+// A run of one record, interrupted: `after` is in the journal, and as much of it in the file as the storage had got to.
+void interrupt_run(const std::filesystem::path& path, const std::string& before, const std::string& after, std::size_t written) {
+    {
+        const MappedFile file = MappedFile::open(path, FileAccess::read_write);
+        Journal journal(file, {"test", 3, before.size() - 3, 1, before.size() - 3});
+        journal.write_at(0, as_bytes(after.substr(3)));
+    }
+    const int descriptor = ::open(path.c_str(), O_WRONLY);
+    REQUIRE(::pwrite(descriptor, before.data() + written, before.size() - written, static_cast<off_t>(written)) >= 0);
+    ::close(descriptor);
+}
+
+}  // namespace
+
+TEST_CASE("a run is finished on what it has left, and on nothing else") {
+    const std::string before = noise(100'000, 16), after = noise(100'000, 17), other = noise(100'000, 18);
+    const JournaledRun run{"test", 3, 99'997, 1, 99'997};
+    for (const std::size_t written : {3U, 512U, 4096U, 51'200U, 100'000U}) {
+        const ScratchFolder folder;
+        const std::filesystem::path path = folder.write("a", before);
+        interrupt_run(path, before, after, written);
+        const std::string left = read_text(path);
+        CHECK(interrupted_run(MappedFile::open(path)) == journal_of(path));
+
+        // New contents of the same file, which the run knows nothing of: whole, and in one place.
+        for (const std::size_t at : {std::size_t{0}, std::size_t{99'000}}) {
+            std::ofstream(path, std::ios::binary) << left.substr(0, at) << other.substr(at);
+            const MappedFile rewritten = MappedFile::open(path, FileAccess::read_write);
+            expect_error(ErrorCode::bad_file, {"not for this file any more", "have the run forgotten"},
+                         [&] { return Journal(rewritten, run).done_bytes(); });
+            CHECK(read_text(path) == left.substr(0, at) + other.substr(at));
+        }
+        std::ofstream(path, std::ios::binary) << left;
+        // A copy that was made with the journal is finished on its own.
+        std::filesystem::create_directory(folder / "copy");
+        for (const std::filesystem::path& from : {path, journal_of(path)})
+            std::ofstream(folder / "copy" / from.filename(), std::ios::binary) << read_text(from);
+        const MappedFile copy = MappedFile::open(folder / "copy" / "a", FileAccess::read_write);
+        CHECK(interrupted_run(copy) == journal_of(copy.path()));
+        Journal(copy, run).finish();
+        CHECK(read_text(copy.path()) == before.substr(0, 3) + after.substr(3));
+        Journal(MappedFile::open(path, FileAccess::read_write), run).finish();
+        CHECK(read_text(path) == before.substr(0, 3) + after.substr(3));
+        CHECK_FALSE(interrupted_run(MappedFile::open(path)));
+    }
+}
+
+TEST_CASE("an interrupted run is forgotten") {
+    const std::string before = noise(50'000, 19), after = noise(50'000, 20);
+    const JournaledRun run{"test", 3, 49'997, 1, 49'997};
+    const ScratchFolder folder;
+    const std::filesystem::path path = folder.write("a", before);
+    const MappedFile file = MappedFile::open(path, FileAccess::read_write);
+    CHECK_FALSE(forget_interrupted_run(file));
+    {
+        const Journal at_work(file, run);
+        expect_error(ErrorCode::io, {"another process is changing"}, [&] { return forget_interrupted_run(file); });
+        CHECK(interrupted_run(file) == journal_of(path));
+    }
+    CHECK_FALSE(interrupted_run(file));
+    interrupt_run(path, before, after, 30'208);
+    CHECK(interrupted_run(file));
+    std::ofstream(path, std::ios::binary) << before;
+    CHECK(forget_interrupted_run(file));
+    CHECK_FALSE(interrupted_run(file));
+    CHECK(folder.names() == std::set<std::string>{"a"});
+    {
+        Journal journal(file, run);
+        journal.write_at(0, as_bytes(after.substr(3)));
+        journal.finish();
+    }
+    CHECK(read_text(path) == before.substr(0, 3) + after.substr(3));
+
+    // The journal of one file in the place of another's.
+    folder.write("a", before);
+    interrupt_run(path, before, after, 30'208);
+    std::filesystem::rename(path, folder / "moved");
+    folder.write("a", noise(50'000, 21));
+    const MappedFile second = MappedFile::open(path, FileAccess::read_write);
+    CHECK_FALSE(interrupted_run(second));
+    expect_error(ErrorCode::bad_file, {"is of another file", "remove the journal"},
+                 [&] { return forget_interrupted_run(second); });
+    expect_error(ErrorCode::bad_file, {"not for this file any more"}, [&] { return Journal(second, run).done_bytes(); });
+    const MappedFile moved = MappedFile::open(folder / "moved", FileAccess::read_write);
+    Journal(moved, run).finish();
+    CHECK(read_text(folder / "moved") == before.substr(0, 3) + after.substr(3));
+    CHECK(folder.names() == std::set<std::string>{"a", "moved"});
+}
+
+TEST_CASE("an interrupted run is finished in less memory than it was begun with") {
+    const ScratchFolder folder;
+    const std::string before = noise(3'000'000, 12), after = noise(3'000'000, 13);
+    const std::filesystem::path path = folder.write("a", before);
+    const MappedFile file = MappedFile::open(path, FileAccess::read_write);
+    {
+        Journal journal(file, {"test", 0, 3'000'000, 8, 1'000'000});
+        journal.write_at(0, as_bytes(after.substr(0, 2'500'000)));
+    }
+    Journal journal(file, {"test", 0, 3'000'000, 8, 4096});
+    CHECK(journal.done_bytes() == 2'000'000);
+    journal.write_at(2'000'000, as_bytes(after.substr(2'000'000, 500'000)));
+    // Records are small now.
+    CHECK(journal.done_bytes() > 2'490'000);
+    journal.write_at(2'500'000, as_bytes(after.substr(2'500'000)));
+    journal.finish();
+    CHECK(read_text(path) == after);
+    CHECK(folder.names() == std::set<std::string>{"a"});
+}
+
+TEST_CASE("a journal's name fits where the file's own does") {
+    const ScratchFolder folder;
+    for (const std::size_t length : {200U, 239U, 240U, 255U}) {
+        const std::filesystem::path path = folder.write(std::string(length, 'n').c_str(), noise(10'000, 14));
+        const MappedFile file = MappedFile::open(path, FileAccess::read_write);
+        CHECK(journal_of(path).filename().native().size() <= 255);
+        Journal journal(file, {"test", 0, 10'000, 1, 4096});
+        CHECK(is_run_under_way(journal_of(path)));
+        journal.write_at(0, as_bytes(noise(10'000, 15)));
+        CHECK(interrupted_run(file) == journal_of(path));
+        journal.finish();
+        CHECK(read_text(path) == noise(10'000, 15));
+        CHECK_FALSE(is_run_under_way(journal_of(path)));
+    }
+    CHECK(journal_of(folder / std::string(255, 'n')) != journal_of(folder / (std::string(254, 'n') + 'm')));
+    CHECK(folder.names().size() == 4);
+}
+
 TEST_CASE("a journal belongs to one process and one run") {
     const ScratchFolder folder;
     const std::filesystem::path path = folder.write("a", noise(100'000, 8));
@@ -297,13 +426,20 @@ TEST_CASE("a journal belongs to one process and one run") {
     const JournaledRun run{"test", 0, 100'000, 1, 4096};
     {
         Journal journal(file, run);
-        expect_error(ErrorCode::io, {"another process is changing the file"}, [&] { return Journal(file, run).done_bytes(); });
+        // By this handle of the file and by another; the first one keeps the file.
+        const MappedFile again = MappedFile::open(path, FileAccess::read_write);
+        for (const MappedFile& other : {file, again, file})
+            expect_error(ErrorCode::io, {"another process is changing the file"},
+                         [&] { return Journal(other, run).done_bytes(); });
+        CHECK(folder.names().size() == 2);
         journal.write_at(0, as_bytes(noise(50'000, 9)));
         CHECK_THROWS_AS(journal.write_at(60'000, as_bytes("x")), Error);
         CHECK_THROWS_AS(journal.finish(), Error);
     }
     const std::string kept = read_text(folder / "a");
-    for (const JournaledRun& other : {JournaledRun{"other", 0, 100'000, 1, 4096}, JournaledRun{"test", 8, 90'000, 1, 4096}}) {
+    const std::string longer = "test" + std::string(300, ' ');
+    for (const JournaledRun& other : {JournaledRun{"other", 0, 100'000, 1, 4096}, JournaledRun{"test", 8, 90'000, 1, 4096},
+                                      JournaledRun{longer, 0, 100'000, 1, 4096}}) {
         expect_error(ErrorCode::bad_file, {".a.tandem-journal", "\"test\" on 100000 bytes at offset 0"},
                      [&] { return Journal(file, other).done_bytes(); });
     }

@@ -49,8 +49,8 @@ struct Stage {
     std::vector<std::pair<std::size_t, std::size_t>> queued;
     Array array;
 
-    ByteRange load(const MappedFile& file, std::uint64_t offset_bytes, std::size_t size_bytes, std::size_t item_bytes,
-                   unsigned readers) {
+    LoadPart load(const MappedFile& file, std::uint64_t offset_bytes, std::size_t size_bytes, std::size_t item_bytes,
+                  unsigned readers) {
         set_transfer_limits(device, {4, 1, 65536});
         queued.clear();
         native->windows = 0;
@@ -64,7 +64,7 @@ struct Stage {
     }
 
     // That each byte outside `left` is the content's and was told of once, in whole items, and each inside is untouched.
-    void check(const std::string& content, std::uint64_t offset_bytes, const ByteRange& left, std::size_t item_bytes) {
+    void check(const std::string& content, std::uint64_t offset_bytes, const LoadPart& left, std::size_t item_bytes) {
         // At once, and not by a view, which would wait.
         const auto* const found = reinterpret_cast<const char*>(array.memory()->host_address());
         const std::size_t size = array.size_bytes();
@@ -115,7 +115,7 @@ TEST_CASE("windows and readers meet, whatever the sizes are") {
                     CAPTURE(item_bytes);
                     CAPTURE(offset_bytes);
                     const std::size_t size = count * item_bytes;
-                    const ByteRange left = stage.load(file, offset_bytes, size, item_bytes, readers);
+                    const LoadPart left = stage.load(file, offset_bytes, size, item_bytes, readers);
                     CHECK(left.begin_bytes == left.end_bytes);
                     stage.check(content, offset_bytes, left, item_bytes);
                 }
@@ -131,7 +131,7 @@ TEST_CASE("readers take part while windows are adopted") {
     const MappedFile file = MappedFile::open(folder.write("a", content));
     Stage stage;
     stage.native->adopting = [](int) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
-    const ByteRange left = stage.load(file, 83, 2'900'000, 8, 2);
+    const LoadPart left = stage.load(file, 83, 2'900'000, 8, 2);
     stage.check(content, 83, left, 8);
     // Alone, the windows would be 23.
     CHECK(stage.native->windows < 23);
@@ -148,7 +148,7 @@ TEST_CASE("a device that takes no more windows leaves the middle") {
                 stage.native->adopting = [&](int window) {
                     if (window == taken) throw Error(code, "no more");
                 };
-                const ByteRange left = stage.load(file, 83, 2'900'000, 100, readers);
+                const LoadPart left = stage.load(file, 83, 2'900'000, 100, readers);
                 stage.check(content, 83, left, 100);
                 if (readers == 0) {
                     CHECK(left.end_bytes == 2'900'000);
