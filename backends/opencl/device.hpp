@@ -14,7 +14,7 @@
 namespace tandem::opencl {
 
 /// Windows of device memory that were let go of, for the next ones of their size: creating one costs a driver a tenth of a
-/// millisecond, and its first use some milliseconds for each GiB. Keeps a sixteenth of the device's memory at most, and nothing
+/// millisecond, and its first use some milliseconds for each GiB. Keeps an eighth of the device's memory at most, and nothing
 /// where more than three quarters of it would be taken. Thread safe.
 class WindowPool {
 public:

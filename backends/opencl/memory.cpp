@@ -97,7 +97,7 @@ void WindowPool::put(MemoryHandle window, std::size_t size_bytes) noexcept {
     try {
         const std::lock_guard lock(mutex_);
         used_bytes_ -= size_bytes;
-        if (window.get() == nullptr || kept_bytes_ + size_bytes > memory_bytes_ / 16) return;
+        if (window.get() == nullptr || kept_bytes_ + size_bytes > memory_bytes_ / 8) return;
         kept_.push_back({std::move(window), size_bytes});
         kept_bytes_ += size_bytes;
     } catch (...) {
