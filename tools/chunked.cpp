@@ -1,5 +1,6 @@
 #include "tools/chunked.hpp"
 
+#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -93,7 +94,8 @@ void stream_over(const StreamInput& input, const std::string& operation, const S
     } catch (const Error& error) {
         // Not where there was a reason to leave the journal of another run alone.
         const std::optional<std::filesystem::path> journal = interrupted_run(file);
-        if (error.code() == ErrorCode::bad_file || !journal || is_run_under_way(*journal)) throw;
+        const bool is_busy = error.native_code() == EWOULDBLOCK || (journal && is_run_under_way(*journal));
+        if (error.code() == ErrorCode::bad_file || !journal || is_busy) throw;
         const std::string text = fmt::format("{}; the file is partly changed, and the same command finishes that", error.what());
         // The guard's end is the process's then.
         if (is_interrupted()) print_error(fmt::format("tandem: {}: {}", printable_path(file.path()), text));

@@ -48,6 +48,14 @@ std::optional<std::filesystem::path> find_mark(const MappedFile& file) {
     return std::filesystem::path(std::string(path.data(), static_cast<std::size_t>(size)));
 }
 
+// Whether it may be a journal, whole or just begun.
+bool is_begun(int descriptor, const std::filesystem::path& path) {
+    std::array<char, 16> found{};
+    const std::size_t size = read_fully_at(descriptor, 0, std::as_writable_bytes(std::span(found)), path);
+    const bool is_empty = std::all_of(found.begin(), found.end(), [](char byte) { return byte == 0; });
+    return size == 0 || found == JournalHeader::known_magic || (size == found.size() && is_empty);
+}
+
 // What a journal is to a file.
 enum class Fit : std::uint8_t {
     none,       // there is no journal, or it is another file's
@@ -64,7 +72,9 @@ Fit fit_of(const std::filesystem::path& path, const MappedFile& file) {
     }
     struct stat status {};
     const auto header = read_journal_header(journal.number(), path);
-    if (!header || ::fstat(file.descriptor(), &status) != 0 || header->file_bytes != file.size_bytes()) return Fit::none;
+    // Records come after a whole header alone.
+    if (!header) return is_begun(journal.number(), path) ? Fit::untouched : Fit::none;
+    if (::fstat(file.descriptor(), &status) != 0 || header->file_bytes != file.size_bytes()) return Fit::none;
     const auto record = find_newest_record(journal.number(), path, *header);
     if (header->inode == status.st_ino) return record ? Fit::ours : Fit::untouched;
     // A copy that was made together with the journal, or a file that was moved to another filesystem with it. One with the mark
@@ -87,12 +97,9 @@ std::filesystem::path place_of_journal(const MappedFile& file) {
                     printable_path(file.path()), printable_path(*found)));
 }
 
-// Only what a journal may be, whole or just begun, is written over.
+// Only what a journal may be is written over.
 void check_is_journal(int descriptor, const std::filesystem::path& path) {
-    std::array<char, 16> found{};
-    const std::size_t size = read_fully_at(descriptor, 0, std::as_writable_bytes(std::span(found)), path);
-    const bool is_begun = std::all_of(found.begin(), found.end(), [](char byte) { return byte == 0; });
-    if (size == 0 || found == JournalHeader::known_magic || (size == found.size() && is_begun)) return;
+    if (is_begun(descriptor, path)) return;
     throw Error(ErrorCode::bad_file,
                 fmt::format("{}: is not a journal of this format, and in the place of one", printable_path(path)));
 }

@@ -1,6 +1,7 @@
 #include "core/transport/transport.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -93,12 +94,16 @@ void Transport::delay_loads(const driver::Event& event) {
 
 void Transport::let_go_later(std::vector<std::shared_ptr<driver::Memory>> memory) {
     const std::lock_guard lock(waste_mutex_);
+    try {
+        if (!thread_.joinable()) thread_ = std::thread([this] { let_go(); });
+    } catch (const std::system_error&) {
+        return;  // the system gives no more threads: the caller's `memory` goes now
+    }
     for (auto& window : memory) {
         waste_bytes_ += window->size_bytes();
         waste_.push_back(std::move(window));
     }
     waste_came_at_ = std::chrono::steady_clock::now();
-    if (!thread_.joinable()) thread_ = std::thread([this] { let_go(); });
     waste_changed_.notify_all();
 }
 

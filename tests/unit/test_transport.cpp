@@ -1,5 +1,6 @@
 // The parts that bytes pass on their way between files and devices.
 #include <fcntl.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -337,6 +338,30 @@ TEST_CASE("a run is finished on what it has left, and on nothing else") {
         CHECK(read_text(path) == before.substr(0, 3) + after.substr(3));
         CHECK_FALSE(interrupted_run(MappedFile::open(path)));
     }
+}
+
+TEST_CASE("a run that was killed before its first record has changed nothing") {
+    const ScratchFolder folder;
+    const std::filesystem::path path = folder.write("a", noise(50'000, 22));
+    const MappedFile file = MappedFile::open(path, FileAccess::read_write);
+    const JournaledRun run{"test", 0, 50'000, 1, 4096};
+    std::filesystem::create_directory(folder / "kept");
+    {
+        const Journal journal(file, run);
+        std::filesystem::copy(journal_of(path), folder / "kept" / "whole");
+    }
+    const std::string whole = read_text(folder / "kept" / "whole");
+    // As a process leaves it that is killed while it makes one, with the mark of an earlier one on the file.
+    for (const std::size_t written : {std::size_t{0}, std::size_t{16}, std::size_t{100}, whole.size()}) {
+        const std::string mark = journal_of(path).native();
+        static_cast<void>(::fsetxattr(file.descriptor(), "user.tandem.journal", mark.data(), mark.size(), 0));
+        std::ofstream(journal_of(path), std::ios::binary) << whole.substr(0, written);
+        CHECK_FALSE(interrupted_run(file));
+        Journal journal(file, run);
+        CHECK(journal.done_bytes() == 0);
+    }
+    CHECK(read_text(path) == noise(50'000, 22));
+    CHECK_FALSE(interrupted_run(file));
 }
 
 TEST_CASE("an interrupted run is forgotten") {
