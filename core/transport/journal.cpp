@@ -90,11 +90,10 @@ std::filesystem::path place_of_journal(const MappedFile& file) {
     std::optional<std::filesystem::path> found = interrupted_run(file);
     if (!found) return journal_of(file.path());
     if (fit_of(*found, file) != Fit::none) return *std::move(found);
-    throw Error(
-        ErrorCode::bad_file,
-        fmt::format("{}: an interrupted run has left it partly changed, and its journal, {}, is gone or of another file; to "
-                    "take the file as it is, have the run forgotten",
-                    printable_path(file.path()), printable_path(*found)));
+    throw Error(ErrorCode::bad_file,
+                fmt::format("{}: an interrupted run has left it partly changed, and its journal, {}, is gone or of another file; "
+                            "'tandem forget' (forget_interrupted_run) takes the file as it is",
+                            printable_path(file.path()), printable_path(*found)));
 }
 
 // Only what a journal may be is written over.
@@ -276,9 +275,10 @@ void Journal::resume(const Record& record) {
     if (!is_left_by(record, journal_.number(), path_, header_, file_.descriptor(), file_.path())) {
         throw Error(
             ErrorCode::bad_file,
-            fmt::format("{}: an interrupted run has left {}, which is not for this file any more: it holds other bytes than "
-                        "the run left in it; nothing was changed; to take the file as it is, have the run forgotten",
-                        printable_path(file_.path()), printable_path(path_)));
+            fmt::format(
+                "{}: an interrupted run has left {}, which is not for this file any more: it holds other bytes than "
+                "the run left in it; nothing was changed; 'tandem forget' (forget_interrupted_run) takes the file as it is",
+                printable_path(file_.path()), printable_path(path_)));
     }
     write_again(record, journal_.number(), path_, header_, file_.descriptor(), file_.path());
     latest_ = record.header;

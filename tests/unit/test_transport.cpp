@@ -321,7 +321,7 @@ TEST_CASE("a run is finished on what it has left, and on nothing else") {
         for (const std::size_t at : {std::size_t{0}, std::size_t{99'000}}) {
             std::ofstream(path, std::ios::binary) << left.substr(0, at) << other.substr(at);
             const MappedFile rewritten = MappedFile::open(path, FileAccess::read_write);
-            expect_error(ErrorCode::bad_file, {"not for this file any more", "have the run forgotten"},
+            expect_error(ErrorCode::bad_file, {"not for this file any more", "'tandem forget'"},
                          [&] { return Journal(rewritten, run).done_bytes(); });
             CHECK(read_text(path) == left.substr(0, at) + other.substr(at));
         }
