@@ -37,6 +37,16 @@ Transport::~Transport() {
     }
     waste_changed_.notify_all();
     if (thread_.joinable()) thread_.join();
+    // A transfer that failed may have left copies on their way, whose memory goes with their queue's state. A queue that was
+    // given up may be what they wait for.
+    if (device_.is_lost()) return;
+    for (const auto& queue : {load_queues_[0], load_queues_[1], save_queue_}) {
+        try {
+            if (queue != nullptr) queue->synchronize();
+        } catch (...) {
+            // A lost device moves nothing any more.
+        }
+    }
 }
 
 TransferLimits Transport::limits() {
