@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 // Header-only, so that what links the library needs no other.
+// Its functions are more than a compiler takes in by force with -Og.
+#define XXH_NO_INLINE_HINTS 1
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
