@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -25,6 +25,11 @@
 
 namespace tandem {
 namespace {
+
+[[noreturn]] void refuse_busy(const std::filesystem::path& path) {
+    throw Error(ErrorCode::io, fmt::format("{}: another process is changing the file in place", printable_path(path)),
+                EWOULDBLOCK);
+}
 
 void flush_folder_of(const std::filesystem::path& path) {
     const std::filesystem::path folder = path.parent_path().empty() ? "." : path.parent_path();
@@ -111,8 +116,7 @@ FileDescriptor open_locked(const std::filesystem::path& path) {
         if (::flock(journal.number(), LOCK_EX | LOCK_NB) != 0) {
             if (errno == EINTR) continue;
             if (errno == EWOULDBLOCK) {
-                throw Error(ErrorCode::io, fmt::format("{}: another process is changing the file in place", printable_path(path)),
-                            EWOULDBLOCK);
+                refuse_busy(path);
             }
             throw io_error(path, "flock", errno);
         }
@@ -163,8 +167,7 @@ FileDescriptor lock_file(const MappedFile& file) {
     while (own.is_open() && ::flock(own.number(), LOCK_EX | LOCK_NB) != 0) {
         if (errno == EINTR) continue;
         if (errno != EWOULDBLOCK) break;
-        throw Error(ErrorCode::io, fmt::format("{}: another process is changing the file in place", printable_path(file.path())),
-                    EWOULDBLOCK);
+        refuse_busy(file.path());
     }
     return own;
 }
@@ -183,8 +186,7 @@ bool forget_interrupted_run(const MappedFile& file) {
             if (path.empty() || errno == ENOENT || errno == ENOTDIR) continue;
             throw io_error(path, "open", errno);
         }
-        if (is_run_under_way(path))
-            throw Error(ErrorCode::io, fmt::format("{}: another process is changing the file in place", printable_path(path)));
+        if (is_run_under_way(path)) refuse_busy(path);
         if (fit_of(path, file) == Fit::none) {
             if (path != journal_of(file.path())) continue;  // another file's by now
             throw Error(
